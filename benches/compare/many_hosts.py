@@ -54,13 +54,13 @@ def train(args, folder, programs, link=None):
     """Runs `stormlp train`, `(processes, options)` each, under one launcher; the report."""
     results = tempfile.mkdtemp(dir=folder)
     programs = [(count, [args.stormlp, "train", *options, "--results-dir", results, "--quiet",
-                         "--format", "json", "--group", args.group])
+                         "--format", "json"])
                 for count, options in programs]
     words = [*MPIRUN, *parts(programs)]
     if link:
         words = link.launched(parts(programs))
     done = subprocess.run(words, capture_output=True, text=True, cwd=folder,
-                          env=os.environ | ROOT, timeout=300)
+                          env=os.environ | ROOT | {"STORMLP_GROUP": args.group}, timeout=300)
     if done.returncode not in (0, 6):
         sys.exit(f"ended with {done.returncode}:\n{done.stderr}")
     return json.loads(done.stdout)
@@ -238,12 +238,12 @@ def gone(args, folder):
     for what, fate in [("killed", kill), ("stopped", stop), ("its link cut", cut)]:
         link = Link(folder)
         results = tempfile.mkdtemp(dir=folder)
-        words = [args.stormlp, "train", *NULL, "--results-dir", results, "--group", args.group]
+        words = [args.stormlp, "train", *NULL, "--results-dir", results]
         words[words.index("200")] = "10000"
         # A daemon behind a cut link holds a pipe open for ever.
         errors = tempfile.TemporaryFile("w+", dir=folder)
         run = subprocess.Popen(link.launched(["-n", "2", *words]), cwd=folder,
-                               env=os.environ | ROOT, stdout=subprocess.DEVNULL,
+                               env=os.environ | ROOT | {"STORMLP_GROUP": args.group}, stdout=subprocess.DEVNULL,
                                stderr=errors, start_new_session=True)
         try:
             time.sleep(8)

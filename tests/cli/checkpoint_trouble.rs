@@ -106,7 +106,7 @@ fn nothing_is_written_before_a_refusal() {
         &["--baseline", "/dev/null"],
         &["--results-dir", "/dev/null/results"],
         &["--mlperf-output", "/dev/null/mlperf"],
-        &["--export", "/nonexistent/a.csv"],
+        &["--output", "/nonexistent/a.csv"],
         &["--writes", "0", "--reads", "1"],
     ] {
         let mut command = tiny(folder.path(), &[&["--dir", "d"][..], arguments].concat());

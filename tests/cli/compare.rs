@@ -86,7 +86,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     // A change that large matters to nobody who asks for 20 %.
     let text = stdout(compare(folder, "a1 a2 a3 --effect 20 -- b1 b2 b3").success());
     assert!(last_line(&text, 0).starts_with("same: "), "{text}");
-    let csv = stdout(compare(folder, "a1 b1 --format csv --export c.md --export c.csv").success());
+    let csv = stdout(compare(folder, "a1 b1 --format csv --output c.md --output c.csv").success());
     assert!(csv.starts_with("name,subject,figure,unit,baseline,"), "{csv}");
     assert_eq!(fs::read_to_string(folder.join("c.csv")).unwrap(), csv);
     let page = fs::read_to_string(folder.join("c.md")).unwrap();
@@ -207,8 +207,8 @@ fn unreadable_or_unwritable_files_are_named_without_a_panic() {
         ("a1", 2, "two sides"),
         ("a1 a2 a3", 2, "two sides"),
         ("a1 -- a2 --format json", 2, "--format comes after --"),
-        ("a1 a2 --export nowhere/c.md", 4, "folder nowhere does not exist"),
-        ("a1 a2 --export c.xlsx", 2, "not that of a format"),
+        ("a1 a2 --output nowhere/c.md", 4, "folder nowhere does not exist"),
+        ("a1 a2 --output c.xlsx", 2, "not that of a format"),
         ("a1 a2 --format gdsio", 2, "gdsio"),
         ("a1 a2 --fail-on-regression -1", 2, "fail-on-regression"),
         ("a1 a2 --fail-on-regression much", 2, "is not a percentage"),
@@ -248,7 +248,7 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
     assert!(text.contains("nothing to compare: "), "{text}");
     // Programs get the report with the comparison beside it, and read it back as a report.
     let json = stdout(
-        gds(folder, &format!("{words} --format json --export whole.json")).assert().success(),
+        gds(folder, &format!("{words} --format json --output whole.json")).assert().success(),
     );
     let json: Value = serde_json::from_str(&json).unwrap();
     let figure = &json["comparison"]["figures"][0];

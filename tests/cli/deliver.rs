@@ -33,7 +33,7 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         let folder = folder();
         let folder = folder.path();
         let words =
-            format!("{command} --format csv --export a.csv --export a.md --export a.series.csv");
+            format!("{command} --format csv --output a.csv --output a.md --output a.series.csv");
         let printed = stdout(run(folder, &words).success());
         assert!(printed.starts_with("format_version,started_at,"), "{printed}");
         let exported = fs::read_to_string(folder.join("a.csv")).unwrap();
@@ -151,11 +151,11 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
         assert!(text.contains(said), "{words}: {text}");
     };
     for command in [GDS, TRAIN, CHECKPOINT] {
-        for option in ["--export a.csv", "--baseline b.json"] {
+        for option in ["--output a.csv", "--baseline b.json"] {
             refused(&format!("{command} --dry-run {option}"), 2, "cannot be used with");
         }
         refused(&format!("{command} --dry-run --format csv"), 2, "a plan has the formats");
-        refused(&format!("{command} --export a.xlsx"), 2, "not that of a format");
+        refused(&format!("{command} --output a.xlsx"), 2, "not that of a format");
     }
     for command in [TRAIN, CHECKPOINT] {
         refused(&format!("{command} --format gdsio"), 2, "stormlp gds");
@@ -169,7 +169,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     refused(&format!("report {report} {report} --format series-csv"), 2, "name one of them");
     let plan = "plan unet3d --storage read=1GB/s";
     refused(&format!("{plan} --format series-csv"), 2, "only for reports");
-    refused(&format!("{plan} --export a.series.csv"), 2, "only for reports");
+    refused(&format!("{plan} --output a.series.csv"), 2, "only for reports");
     let beside = [
         ("gds", "--resume r --results-dir d", "--results-dir"),
         ("gds", "--resume r --throttle read=1M", "--resume"),

@@ -192,14 +192,18 @@ fn presets_are_matrices_whose_entries_options_replace() {
 }
 
 #[test]
-fn exports_are_recognised_by_extension_and_csv_grows() {
+fn outputs_are_recognised_by_extension_and_csv_grows_if_told() {
     let folder = folder();
-    let words = format!("{QUICK} --path buffered --export a.csv --export a.md --export a.json");
+    let words = format!("{QUICK} --path buffered --output a.csv --output a.md --output a.json");
+    let rows = || fs::read_to_string(folder.path().join("a.csv")).unwrap().lines().count();
     for _ in 0..2 {
         gds(folder.path(), &words).assert().success();
+        assert_eq!(rows(), 2);
     }
-    let csv = fs::read_to_string(folder.path().join("a.csv")).unwrap();
-    assert_eq!(csv.lines().count(), 3, "{csv}");
+    gds(folder.path(), &format!("{words} --append")).assert().success();
+    assert_eq!(rows(), 3);
+    let none = stderr(gds(folder.path(), "--output a.md --append").assert().code(2));
+    assert!(none.contains("--append is for .csv files"), "{none}");
     let markdown = fs::read_to_string(folder.path().join("a.md")).unwrap();
     let headline = markdown.lines().next().unwrap();
     assert!(headline.starts_with("### buffered"), "{markdown}");
@@ -298,7 +302,7 @@ fn a_mix_has_its_reads_and_writes_apart_and_fsync_is_a_column() {
     let words = "--path buffered --op randread --read-percent 70 --threads 1 --file-size 4M \
                  --io-size 4K --passes 1 --fsync end";
     let report: Value = {
-        let words = format!("{words} --format json --export mix.csv --export mix.txt");
+        let words = format!("{words} --format json --output mix.csv --output mix.txt");
         serde_json::from_str(&stdout(gds(folder.path(), &words).assert().success())).unwrap()
     };
     let cell = &report["cells"][0];

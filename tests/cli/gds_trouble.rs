@@ -32,7 +32,7 @@ fn wrong_words_are_2_with_valid_choices() {
     check("--queue-depth 0", 2, &["queue-depth"]);
     check("--duration 5parsecs", 2, &["parsecs"]);
     check("--preset fast", 2, &["`fast`", "quick"]);
-    check("--export a.xlsx", 2, &["a.xlsx", ".csv"]);
+    check("--output a.xlsx", 2, &["a.xlsx", ".csv"]);
     check("--device gpu", 2, &["gpu", "cuda:0"]);
     check("--job threads=1", 2, &["dir="]);
     check("--passes 1 --duration 1s", 2, &["cannot be used with"]);
@@ -65,7 +65,7 @@ fn what_this_machine_lacks_is_4_before_anything_is_written() {
     check("--file no/such/file", 4, &["no/such/file"]);
     check("--dir /proc/stormlp", 4, &["/proc/stormlp"]);
     check("--dir no/such/mount", 4, &["no/such/mount", "mkdir -p"]);
-    check("--export no/such/folder/a.csv", 4, &["no/such/folder", "mkdir -p"]);
+    check("--output no/such/folder/a.csv", 4, &["no/such/folder", "mkdir -p"]);
     check("--baseline nothing.json", 4, &["nothing.json"]);
     check(
         "--queue-depth 4096 --threads 1024 --io-size 1G --file-size 1G --passes 1",
@@ -157,7 +157,7 @@ fn foreign_files_are_never_overwritten() {
 fn a_csv_file_with_other_columns_is_not_added_to() {
     let folder = folder();
     fs::write(folder.path().join("a.csv"), "name,age\n").unwrap();
-    let text = stderr(gds(folder.path(), "--export a.csv").assert().code(4));
+    let text = stderr(gds(folder.path(), "--output a.csv --append").assert().code(4));
     assert!(text.contains("other columns"), "{text}");
     let kept = fs::read_to_string(folder.path().join("a.csv")).unwrap();
     assert_eq!(kept, "name,age\n");
@@ -291,6 +291,6 @@ fn a_path_that_is_neither_file_nor_device_is_one_error() {
 fn an_export_that_never_ends_is_not_read() {
     let folder = folder();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("rows.csv")).unwrap();
-    let words = "--path null --export rows.csv --threads 1 --passes 1 --file-size 1M --dry-run";
+    let words = "--path null --output rows.csv --threads 1 --passes 1 --file-size 1M --dry-run";
     gds(folder.path(), &words.replace(" --dry-run", "")).assert().success();
 }

@@ -57,7 +57,7 @@ fn a_report_shows_in_every_format() {
     ran.env("STORMLP_DETAILS", "0").env("COLUMNS", "80");
     ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--trials", "2"]);
     for name in exports {
-        ran.args(["--export", name]);
+        ran.args(["--output", name]);
     }
     let text = stdout(ran.assert().success());
     assert!(text.lines().count() <= 24, "{text}");
@@ -229,7 +229,7 @@ fn a_run_that_measured_nothing_exports_no_figure() {
     let mut ran = stormlp();
     // All objects stay in memory.
     ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--memory", "40G"]);
-    ran.args(["--export", "m.csv", "--export", "m.prom", "--mlperf-output", "official"]);
+    ran.args(["--output", "m.csv", "--output", "m.prom", "--mlperf-output", "official"]);
     let text = stderr(ran.assert().code(3));
     assert!(text.contains("nothing was measured"), "{text}");
     assert!(text.contains("the files of MLPerf's client are not written"), "{text}");

@@ -35,7 +35,7 @@ fn left(dir: &TempDir) -> usize {
 fn as_many_are_tried_as_the_host_takes_and_the_answer_is_a_lower_bound() {
     let dir = TempDir::new_in(".").unwrap();
     // At a token a second, loading is always faster than computing.
-    let output = with_few_files(&dir, "1 --format json --export page.html");
+    let output = with_few_files(&dir, "1 --format json --output page.html");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("probe: 8 servers") && said.contains(", fed ("), "{said}");
@@ -72,7 +72,7 @@ fn storage_that_feeds_none_is_said_with_exit_code_6() {
 #[test]
 fn a_search_of_probes_alone_has_their_warnings_and_no_full_run() {
     let dir = TempDir::new_in(".").unwrap();
-    let output = with_few_files(&dir, "1 --confirm 0 --details --export answer.json");
+    let output = with_few_files(&dir, "1 --confirm 0 --details --output answer.json");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let text = String::from_utf8_lossy(&output.stdout);

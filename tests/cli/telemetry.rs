@@ -106,7 +106,7 @@ fn series_have_the_length_of_their_last_interval_and_count_transfers_in_flight()
 fn a_matrix_reports_system_telemetry() {
     let folder = tempfile::tempdir_in(".").unwrap();
     let mut command = stormlp();
-    let words = "gds --path cpu --io-size 64K --file-size 4M --duration 400ms --export page.html";
+    let words = "gds --path cpu --io-size 64K --file-size 4M --duration 400ms --output page.html";
     command.current_dir(folder.path()).args(words.split(' '));
     let text = stdout(command.assert().success());
     assert!(text.contains("Around the run"), "{text}");

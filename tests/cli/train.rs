@@ -538,7 +538,7 @@ fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
 fn a_changed_path_contradicts_its_evidence_and_the_headline_stays() {
     let folder = folder();
     generate_missed(folder.path());
-    let words = format!("{MISSED} --export changed.json");
+    let words = format!("{MISSED} --output changed.json");
     train(folder.path(), MISSED).assert().code(6);
     let headline = stdout(train(folder.path(), &words).assert().code(6));
     let headline = last_line(&headline, 0);

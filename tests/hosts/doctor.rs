@@ -9,8 +9,9 @@ fn the_doctor_lists_the_hosts() {
     let folder = tempfile::tempdir().unwrap();
     for launcher in Launcher::found() {
         for backend in launcher.backends() {
-            let asked = ["doctor", "--group", backend, "--format", "json"];
-            let output = launcher.two(folder.path(), &asked).output().unwrap();
+            let asked = ["doctor", "--format", "json"];
+            let mut command = launcher.two(folder.path(), &asked);
+            let output = command.env("STORMLP_GROUP", backend).output().unwrap();
             assert!(output.status.success(), "{backend}: {}", said(&output));
             // One process speaks for all.
             let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -40,8 +41,8 @@ fn a_library_of_another_launcher_is_refused() {
     }
     let others = [(Launcher::OpenMpi, "libmpich.so.12"), (Launcher::Hydra, "libmpi.so.40")];
     for (launcher, library) in others {
-        let asked = ["doctor", "--group", "mpi"];
-        let mut command = launcher.two(folder.path(), &asked);
+        let mut command = launcher.two(folder.path(), &["doctor"]);
+        command.env("STORMLP_GROUP", "mpi");
         let output = command.env("STORMLP_LIBMPI", library).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
@@ -75,8 +76,8 @@ fn single_host_commands_do_not_run_twice() {
             assert_eq!(output.status.code(), Some(2), "{said}");
             assert_eq!(said.matches("is for one").count(), 1, "{said}");
         }
-        let asked = ["workloads", "--group", "none"];
-        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        let mut command = launcher.two(folder.path(), &["workloads"]);
+        let output = command.env("STORMLP_GROUP", "none").output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
     }
 }

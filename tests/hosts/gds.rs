@@ -180,8 +180,9 @@ fn a_missing_folder_is_created() {
 /// A long matrix on two hosts, once its first cell is over.
 fn begun(launcher: Launcher, folder: &Path) -> Child {
     let mut asked = SMALL.to_vec();
-    asked.extend(["--repeat", "100", "--barrier-timeout", "4s"]);
-    let run = launcher.two(folder, &asked).spawn().unwrap();
+    asked.extend(["--repeat", "100"]);
+    let mut command = launcher.two(folder, &asked);
+    let run = command.env("STORMLP_BARRIER_TIMEOUT", "4s").spawn().unwrap();
     let begun = Instant::now();
     let cells = |run: &PathBuf| run.join("report.journal.jsonl").is_file();
     while !runs(folder).iter().any(cells) {

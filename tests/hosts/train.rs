@@ -52,8 +52,9 @@ fn two_hosts_are_one_run_with_one_report() {
         for backend in launcher.backends() {
             let folder = tempfile::tempdir().unwrap();
             let mut asked = NULL.to_vec();
-            asked.extend(["-n", "2", "--epochs", "2", "--group", backend]);
-            let output = launcher.two(folder.path(), &asked).output().unwrap();
+            asked.extend(["-n", "2", "--epochs", "2"]);
+            let mut command = launcher.two(folder.path(), &asked);
+            let output = command.env("STORMLP_GROUP", backend).output().unwrap();
             // AU of so short a run may be below its target, and is not what is asked here.
             let said = said(&output);
             assert!(matches!(output.status.code(), Some(0 | 6)), "{said}");
@@ -213,8 +214,8 @@ fn a_lost_host_ends_the_others() {
             let steps = ["--steps", "1000", "--compute-time", "50ms"];
             let mut asked = NULL[..4].to_vec();
             asked.extend(steps);
-            asked.extend(["--barrier-timeout", "4s"]);
-            let mut run = launcher.two(folder.path(), &asked).spawn().unwrap();
+            let mut command = launcher.two(folder.path(), &asked);
+            let mut run = command.env("STORMLP_BARRIER_TIMEOUT", "4s").spawn().unwrap();
             let results = folder.path().join("stormlp-results");
             let begun = Instant::now();
             while !results.is_dir() && begun.elapsed() < Duration::from_secs(60) {

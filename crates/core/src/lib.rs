@@ -59,6 +59,7 @@ pub mod tag;
 pub mod telemetry;
 pub mod threads;
 pub mod transport;
+pub mod tune;
 pub mod units;
 pub mod verify;
 pub mod warning;

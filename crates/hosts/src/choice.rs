@@ -23,7 +23,7 @@ const GIVING_UP: Timeouts =
 
 const FINDING: &str = "while the processes were looking for each other, before any measurement";
 
-/// The values of `--group`.
+/// The values of `STORMLP_GROUP`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Display, EnumString, IntoStaticStr, VariantNames,
 )]

@@ -26,8 +26,8 @@ pub enum GroupError {
         /// What it sees, in words.
         seen: String,
     },
-    /// The library requested with `--group` is not available.
-    #[error("--group {asked} cannot be used: {why}")]
+    /// The library that `STORMLP_GROUP` names is not available.
+    #[error("STORMLP_GROUP={asked} cannot be used: {why}")]
     Unusable {
         /// The requested library.
         asked: &'static str,
@@ -96,19 +96,19 @@ impl GroupError {
             Self::NotFound { .. } => {
                 "install the launcher's own library on every host (libmpi, or libpmix), or name it \
                  with STORMLP_LIBMPI or STORMLP_LIBPMIX; under srun add --mpi=pmix or --mpi=pmi2; \
-                 --group none runs every process on its own"
+                 STORMLP_GROUP=none runs every process on its own"
             }
             Self::Contradiction { .. } => {
                 "start with the mpirun of that library, or name the launcher's own library with \
-                 STORMLP_LIBMPI; --group pmix or pmi1 do not need it"
+                 STORMLP_LIBMPI; STORMLP_GROUP=pmix or pmi1 do not need it"
             }
             Self::Stopped { .. } => "",
             Self::Unusable { .. } => {
-                "use --group auto, or see `stormlp doctor` under the launcher for what is available"
+                "use STORMLP_GROUP=auto, or see `stormlp doctor` under the launcher for what is available"
             }
             Self::Silent { .. } => {
                 "check that stormlp still runs on every host and that its storage responds; \
-                 --barrier-timeout gives slow hosts more time"
+                 STORMLP_BARRIER_TIMEOUT=30s gives slow hosts more time"
             }
             Self::StoodStill { .. } => {
                 "find out what suspended it or took its CPUs, and start again"

@@ -14,7 +14,7 @@ use crate::commands::{
     calibrate, checkpoint, clean, compare, datagen, datasize, doctor, gds, gdsio, generate,
     kvcache, plan, report, submission, train, workloads,
 };
-use crate::hosts::{GroupArgs, Needs};
+use crate::hosts::Needs;
 use crate::options;
 use stormlp_core::failure::Failure;
 use stormlp_core::verify::Verify;
@@ -30,12 +30,11 @@ const VERSION: &str = if cfg!(feature = "tokio-uring") {
 #[derive(Debug, Parser)]
 #[command(name = "stormlp", version = VERSION, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
-    /// Show no progress on stderr; results and errors are still printed.
-    #[arg(long, global = true)]
+    /// Do not show progress.
+    #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 
-    /// Show everything as text, not only what fits a screen: over time, around the run, latencies,
-    /// all columns, settings, warnings and notes in full; STORMLP_DETAILS=1 does the same.
+    /// Print all columns, settings, warnings and time series.
     #[arg(long, global = true)]
     pub(crate) details: bool,
 
@@ -48,9 +47,6 @@ pub(crate) struct Cli {
     /// per option.
     #[arg(long, global = true, hide = true)]
     pub(crate) inject_fault: Vec<Fault>,
-
-    #[command(flatten)]
-    pub(crate) group: GroupArgs,
 
     #[command(subcommand)]
     pub(crate) command: Command,

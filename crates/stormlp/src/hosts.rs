@@ -1,6 +1,5 @@
 //! The processes started together by a launcher: how a command joins the others and leaves them.
 
-use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
 use std::thread;
@@ -28,28 +27,43 @@ const SHORT_GRACE: Duration = Duration::from_millis(800);
 /// Time for the first process to report for all why none can start, and to end the others.
 const FIRST_SPEAKS: Duration = Duration::from_secs(2);
 
-/// How processes on several hosts find each other.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Several hosts")]
-pub(crate) struct GroupArgs {
-    /// How processes of a launcher find each other: auto, mpi, pmix, pmi1; none starts separate
-    /// runs
-    #[arg(long, global = true, value_name = "HOW", default_value_t, hide_default_value = true)]
-    group: Choice,
+/// How processes of a launcher find each other: auto, mpi, pmix or pmi1; with none, each is a run of
+/// its own.
+const GROUP: &str = "STORMLP_GROUP";
+/// The heartbeat timeout after which a silent host ends the run.
+const BARRIER_TIMEOUT: &str = "STORMLP_BARRIER_TIMEOUT";
 
-    /// Heartbeat timeout after which a silent host ends the run, such as 30s [default: 8s; 2 min at
-    /// the start]
-    #[arg(long, global = true, value_name = "TIME", value_parser = patience)]
-    barrier_timeout: Option<Duration>,
+/// How processes on several hosts find each other, from the environment.
+#[derive(Debug)]
+pub(crate) struct GroupSettings {
+    choice: Choice,
+    timeouts: Timeouts,
+}
+
+impl GroupSettings {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// With exit code 2 for a value that is none.
+    pub(crate) fn of_process() -> Result<Self, Failure> {
+        let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let wrong = |name, why: String| Failure::usage(format!("{name}: {why}"));
+        let choice = value(GROUP).map_or(Ok(Choice::Auto), |text| text.parse());
+        let timeouts = value(BARRIER_TIMEOUT).map_or(Ok(PATIENCE), |text| patience(&text));
+        Ok(Self {
+            choice: choice.map_err(|why| wrong(GROUP, why))?,
+            timeouts: timeouts.map_err(|why| wrong(BARRIER_TIMEOUT, why))?,
+        })
+    }
 }
 
 /// Parses the heartbeat timeout.
-fn patience(text: &str) -> Result<Duration, String> {
+fn patience(text: &str) -> Result<Timeouts, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     if time < LEAST_PATIENCE {
         Err("hosts send a heartbeat twice a second: use 2s or more".to_string())
     } else {
-        Ok(time)
+        Ok(Timeouts { silence: time, start: time })
     }
 }
 
@@ -68,16 +82,16 @@ pub(crate) enum Needs {
 ///
 /// # Errors
 /// With exit code 2.
-pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
+pub(crate) fn allow(settings: &GroupSettings, needs: Needs) -> Result<(), Failure> {
     let Needs::OneProcess(command) = needs else {
         return Ok(());
     };
     match Environment::of_process().launch {
-        Some(launch) if launch.size != Some(1) && args.group != Choice::None => {
+        Some(launch) if launch.size != Some(1) && settings.choice != Choice::None => {
             let what = launch.to_text();
             let message = format!("{what}, but `stormlp {command}` is for one");
             Err(Failure::usage(message).with_help(
-                "start it without the launcher; --group none runs every process on its own",
+                "start it without the launcher; STORMLP_GROUP=none runs every process on its own",
             ))
         }
         Some(_) | None => Ok(()),
@@ -88,14 +102,17 @@ pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If processes that were started together cannot find each other, or at a stop.
-pub(crate) fn join(args: &GroupArgs, needs: Needs, stop: &StopToken) -> Result<Group, Failure> {
+pub(crate) fn join(
+    settings: &GroupSettings,
+    needs: Needs,
+    stop: &StopToken,
+) -> Result<Group, Failure> {
     match needs {
         Needs::Nobody | Needs::OneProcess(_) => Ok(Group::alone()),
         Needs::Group => {
             let environment = Environment::of_process();
-            let asked = args.barrier_timeout;
-            let patience = asked.map_or(PATIENCE, |time| Timeouts { silence: time, start: time });
-            find_others(args.group, &environment, patience, stop).map_err(Failure::from)
+            find_others(settings.choice, &environment, settings.timeouts, stop)
+                .map_err(Failure::from)
         }
     }
 }
@@ -106,7 +123,8 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs, stop: &StopToken) -> Result<G
 /// report it too.
 pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
     let environment = Environment::of_process();
-    let of_many = environment.size() != Some(1) && !each_for_itself(std::env::args_os());
+    let of_many = environment.size() != Some(1)
+        && std::env::var_os(GROUP).is_none_or(|group| group != "none");
     if of_many {
         output::speak_for(&hostname());
         if environment.rank.is_some_and(|rank| rank > 0) {
@@ -118,13 +136,6 @@ pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
         give_up(&environment, code);
     }
     ExitCode::from(code)
-}
-
-/// Whether the `words` of a possibly invalid command line make every process a run of its own.
-fn each_for_itself(words: impl Iterator<Item = OsString>) -> bool {
-    let words: Vec<OsString> = words.collect();
-    let mut pairs = words.windows(2);
-    pairs.any(|pair| pair == ["--group", "none"]) || words.iter().any(|word| word == "--group=none")
 }
 
 /// Reports how a command ended, and leaves the others: cleanly if all ended alike, else so that

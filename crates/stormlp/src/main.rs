@@ -29,6 +29,7 @@ use stormlp_transfer::cufile::probe;
 use stormlp_transfer::storage;
 
 use crate::cli::Cli;
+use crate::hosts::GroupSettings;
 use crate::progress::Progress;
 use stormlp_hosts::session::{Screen, Session};
 
@@ -90,15 +91,16 @@ fn main() -> ExitCode {
     storage::inject(&cli.inject_fault);
     commands::hang::arm();
     let needs = cli.command.needs();
-    let armed = cli
-        .check()
-        .and_then(|()| hosts::allow(&cli.group, needs))
-        .and_then(|()| signals::arm(cli.command.keeps_what_it_has()));
-    let stop = match armed {
-        Ok(stop) => stop,
+    let armed = cli.check().and_then(|()| {
+        let settings = GroupSettings::of_process()?;
+        hosts::allow(&settings, needs)?;
+        Ok((settings, signals::arm(cli.command.keeps_what_it_has())?))
+    });
+    let (settings, stop) = match armed {
+        Ok(armed) => armed,
         Err(failure) => return refused(failure),
     };
-    let group = match hosts::join(&cli.group, needs, &stop) {
+    let group = match hosts::join(&settings, needs, &stop) {
         Ok(group) => group,
         Err(failure) => return output::report(&failure),
     };

@@ -8,50 +8,37 @@ use crate::commands::deliver::{Format, formats_without};
 const USUAL: [(&str, &str); 6] = [
     (
         "gds",
-        "path op io-size threads queue-depth duration find-knee dir file-size device dry-run export",
+        "path op io-size threads queue-depth duration find-knee dir file-size device dry-run output",
     ),
     (
         "train",
         "workload accelerator accelerators epochs closed data-dir generate path find-max \
-         dry-run export",
+         dry-run output",
     ),
-    ("checkpoint", "model scale closed writes reads verify dir path fsync cold dry-run export"),
+    ("checkpoint", "model scale closed writes reads verify dir path fsync cold dry-run output"),
     (
         "kvcache",
         "model option profile closed users duration trials trace speed threads prefix-tokens \
-         prefill-rate find-max path dir capacity keep dry-run export",
+         prefill-rate find-max path dir capacity keep dry-run output",
     ),
-    ("compare", "baseline now run against resume history effect force fail-on-regression export"),
+    ("compare", "baseline now run against resume history effect force fail-on-regression output"),
     (
         "plan",
         "workload storage accelerator accelerators hosts accelerators-per-host host-memory client \
-         checkpoint list-storage brief export",
+         checkpoint list-storage brief output",
     ),
 ];
 /// The options of every command.
 const OF_ALL: [&str; 3] = ["quiet", "details", "help"];
-/// The commands that several processes can run together.
-const OF_SEVERAL_PROCESSES: [&str; 5] = ["gds", "train", "checkpoint", "datagen", "doctor"];
-/// The options of such commands, which all accept and only those list.
-const OF_GROUPS: [&str; 2] = ["group", "barrier_timeout"];
 
 /// Arranges the options of the command line for its help.
 pub(crate) fn arranged(mut line: Command) -> Command {
-    let is_of_groups = |option: &&Arg| OF_GROUPS.contains(&option.get_id().as_str());
-    let of_groups: Vec<Arg> = line.get_arguments().filter(is_of_groups).cloned().collect();
     // Among the options of commands they stand where results are shown.
     for id in ["quiet", "details"] {
         line = line.mut_arg(id, |option| option.help_heading("Results"));
     }
-    for id in OF_GROUPS {
-        line = line.mut_arg(id, |option| option.hide(true));
-    }
     line.mut_subcommands(|mut command| {
         let name = command.get_name().to_string();
-        if OF_SEVERAL_PROCESSES.contains(&name.as_str()) {
-            let listed = of_groups.iter().map(|option| option.clone().hide_short_help(true));
-            command = command.args(listed);
-        }
         let refused = match name.as_str() {
             "train" | "checkpoint" | "kvcache" => &[Format::Gdsio][..],
             "compare" | "plan" => &Format::OF_REPORTS,
@@ -63,7 +50,7 @@ pub(crate) fn arranged(mut line: Command) -> Command {
         }
         if ["gds", "train", "checkpoint", "kvcache"].contains(&name.as_str()) {
             // A plan has no result.
-            let of_results = ["export", "baseline", "tag"];
+            let of_results = ["output", "baseline", "tag"];
             command = command.mut_arg("dry_run", |option| option.conflicts_with_all(of_results));
         }
         match USUAL.iter().find(|(usual, _)| *usual == name) {
@@ -108,9 +95,9 @@ mod tests {
                 assert!(is_known, "{command} {name}");
             }
             let (short, long) = (help(command, "-h"), help(command, "--help"));
-            assert!(short.contains("--export") && !short.contains("--telemetry"), "{short}");
+            assert!(short.contains("--output") && !short.contains("--telemetry"), "{short}");
             assert!(short.lines().count() < long.lines().count(), "{command}: {short}");
-            assert!(long.contains("--export"), "{long}");
+            assert!(long.contains("--output"), "{long}");
         }
     }
 
@@ -130,15 +117,5 @@ mod tests {
     fn old_spellings_are_gone() {
         let gds = help("gds", "--help");
         assert!(!gds.contains("--remove") && !gds.contains("--keep") && gds.contains("--clean"));
-    }
-
-    #[test]
-    fn only_commands_of_several_processes_list_how_these_meet() {
-        assert!(help("gds", "--help").contains("--barrier-timeout"));
-        assert!(!help("compare", "--help").contains("--barrier-timeout"));
-        let all = cli::command().try_get_matches_from(["stormlp", "--help"]).unwrap_err();
-        assert!(!all.to_string().contains("--barrier-timeout"));
-        let words = ["stormlp", "compare", "--group", "none", "a", "b"];
-        assert!(cli::command().try_get_matches_from(words).is_ok());
     }
 }

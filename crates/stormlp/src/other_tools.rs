@@ -28,7 +28,7 @@ const OPTIONS: [(&[&str], &str); 24] = [
     (&["randseed", "randrepeat"], "--seed"),
     (&["cpus_allowed", "cpumask"], "--cpus"),
     (&["gpu_dev_ids"], "--device"),
-    (&["output", "output_format"], "--export FILE, whose ending chooses the format"),
+    (&["output", "output_format"], "--output FILE, whose ending chooses the format"),
 ];
 
 /// Values that other tools have for options of ours, and what does the same here.

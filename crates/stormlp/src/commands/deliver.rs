@@ -90,7 +90,7 @@ impl OutputArgs {
     /// If an option has no effect, or a file cannot be used.
     pub(crate) fn open(self, kind: ReportKind) -> Result<Delivery, Failure> {
         let tags = tag::collect(&self.tag).map_err(Failure::usage)?;
-        let delivery = self.show.open(kind, None)?;
+        let delivery = self.show.delivery(kind, ExportArgs::open)?;
         Ok(Delivery { results_dir: self.results_dir, tags, ..delivery })
     }
 
@@ -163,14 +163,18 @@ fn file_system(folder: &Path) -> Option<u64> {
 }
 
 impl ShowArgs {
-    /// Like [`OutputArgs::open`], for an existing report; `output` takes the place of stdout.
-    pub(crate) fn open(
+    /// Like [`OutputArgs::open`], for an existing report.
+    pub(crate) fn open(self, kind: ReportKind) -> Result<Delivery, Failure> {
+        self.delivery(kind, ExportArgs::open_saved)
+    }
+
+    fn delivery(
         self,
         kind: ReportKind,
-        output: Option<PathBuf>,
+        open: impl FnOnce(ExportArgs, &[&str]) -> Result<Targets, Failure>,
     ) -> Result<Delivery, Failure> {
         let columns_of_csv = crate::any_report::record_columns(kind);
-        let targets = self.targets.open(output, &columns_of_csv)?;
+        let targets = open(self.targets, &columns_of_csv)?;
         if targets.any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
             let name = kind.name();
             return Err(Failure::usage(format!(
@@ -196,16 +200,11 @@ impl ShowArgs {
 
     /// The same for something other than a single report of stormlp, `this`; `columns` are those of
     /// CSV.
-    pub(crate) fn open_other(
-        self,
-        this: &str,
-        output: Option<PathBuf>,
-        columns: &[&str],
-    ) -> Result<Targets, Failure> {
+    pub(crate) fn open_other(self, this: &str, columns: &[&str]) -> Result<Targets, Failure> {
         if self.baseline.is_some() {
             return Err(Failure::usage(format!("--baseline requires a single report, not {this}")));
         }
-        self.targets.open(output, columns)
+        self.targets.open_saved(columns)
     }
 }
 
@@ -216,8 +215,7 @@ impl Delivery {
 
     /// The output of `stormlp gdsio`: its result line, and a line for each job with `-J`.
     pub(crate) fn gdsio(per_job: bool) -> Self {
-        let targets = Targets { format: Format::Gdsio, per_job, ..Targets::default() };
-        Self::new(ReportKind::Gds, targets)
+        Self::new(ReportKind::Gds, Targets::gdsio(per_job))
     }
 
     /// The report head of a run that starts now.

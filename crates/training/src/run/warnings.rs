@@ -84,7 +84,7 @@ fn barrier(report: &TrainReport) -> Option<Warning> {
                  storage",
                 own.p50
             ),
-            "--group mpi is the fastest on most networks; leave a CPU free on every host",
+            "STORMLP_GROUP=mpi is the fastest on most networks; leave a CPU free on every host",
         )
     })
 }

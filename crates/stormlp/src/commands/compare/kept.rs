@@ -248,7 +248,7 @@ mod tests {
         for (run, against) in [
             ("stormlp gds --dir a --tag v=1", "stormlp gds --tag=v=2 --dir=b"),
             ("stormlp train unet3d -n 4 --quiet", "stormlp train resnet50 -n=4"),
-            ("stormlp gds --export a.json --threads 2", "stormlp gds --threads=2"),
+            ("stormlp gds --output a.json --threads 2", "stormlp gds --threads=2"),
         ] {
             assert!(!differ(run, against), "{run}: {:?}, {:?}", options(run), options(against));
         }

@@ -64,7 +64,7 @@ pub(super) fn csv_text(text: Result<String, impl Into<anyhow::Error>>) -> Result
 /// # Errors
 /// If the file cannot be written, or another run has begun it with other columns.
 pub(super) fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
-    let cannot = |error: io::Error| cannot_write("--export", path, error.into());
+    let cannot = |error: io::Error| cannot_write("--output", path, error.into());
     let mut file = File::options().create(true).append(true).open(path).map_err(cannot)?;
     if is_stream(path) {
         let rows = rows(document, true)?;
@@ -110,7 +110,7 @@ pub(super) fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure>
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     match header {
         Some(header) if header != expected.as_bytes() => Err(Failure::machine(anyhow::anyhow!(
-            "--export {}: the file has other columns, so nothing can be added to it",
+            "--output {}: the file has other columns, so nothing can be appended to it",
             path.display()
         ))
         .with_help("name another file, or remove this one")),

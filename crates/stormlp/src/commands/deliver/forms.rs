@@ -86,10 +86,14 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Also write the result to a file, in the format of its extension: .json, .csv (appended to),
-    /// .md, .html or .txt; for a report also .series.csv, .prom, .svg; repeatable
-    #[arg(long, value_name = "FILE")]
-    export: Vec<PathBuf>,
+    /// Also write FILE in the format of its extension: .json, .csv, .md, .html or .txt; for a report
+    /// also .series.csv, .prom, .svg; repeatable
+    #[arg(short, long, value_name = "FILE")]
+    output: Vec<PathBuf>,
+
+    /// Append to the .csv files of --output instead of replacing them
+    #[arg(long, requires = "output")]
+    append: bool,
 }
 
 impl ExportArgs {
@@ -98,30 +102,33 @@ impl ExportArgs {
         self.format.unwrap_or_default()
     }
 
-    /// Checks that every file can be written: those of `--export`, and the one of `--output`, which
-    /// takes the place of stdout; `columns` are those of CSV.
+    /// Checks that every file of `--output` can be written; `columns` are those of CSV.
     ///
     /// # Errors
     /// If the extension of a file is not that of a format, or the file cannot be used.
-    pub(crate) fn open(
-        self,
-        output: Option<PathBuf>,
-        columns: &[&str],
-    ) -> Result<Targets, Failure> {
-        let format = match (self.format, &output) {
-            (None, Some(path)) => of_file(path)?,
-            (format, _) => format.unwrap_or_default(),
-        };
-        output.as_ref().map_or(Ok(()), |path| check_folder("--output", path))?;
+    pub(crate) fn open(self, columns: &[&str]) -> Result<Targets, Failure> {
         let with_format = |path: PathBuf| of_file(&path).map(|format| (path, format));
-        let exports: Vec<_> = self.export.into_iter().map(with_format).collect::<Result<_, _>>()?;
-        for (path, format) in &exports {
-            check_folder("--export", path)?;
-            if *format == Format::Csv {
+        let files: Vec<_> = self.output.into_iter().map(with_format).collect::<Result<_, _>>()?;
+        for (path, format) in &files {
+            check_folder("--output", path)?;
+            if self.append && *format == Format::Csv {
                 check_header(path, columns)?;
             }
         }
-        Ok(Targets { format, output, exports, per_job: false })
+        if self.append && !files.iter().any(|(_, format)| *format == Format::Csv) {
+            return Err(Failure::usage("--append is for .csv files, and --output names none"));
+        }
+        let format = self.format.unwrap_or_default();
+        Ok(Targets { format, files, appends: self.append, ..Targets::default() })
+    }
+
+    /// The same for a saved result: without `--format` it is only written to its files.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub(super) fn open_saved(self, columns: &[&str]) -> Result<Targets, Failure> {
+        let is_printed = self.format.is_some() || self.output.is_empty();
+        Ok(Targets { is_printed, ..self.open(columns)? })
     }
 
     /// The same for a result that is not a report of a run.
@@ -129,7 +136,7 @@ impl ExportArgs {
     /// # Errors
     /// Also if only reports have a format.
     pub(crate) fn open_answer(self, columns: &[&str]) -> Result<Targets, Failure> {
-        let targets = self.open(None, columns)?;
+        let targets = self.open(columns)?;
         if targets.any(|format| Format::OF_REPORTS.contains(&format)) {
             return Err(only_for_reports());
         }
@@ -175,24 +182,39 @@ impl Forms<'_> {
     }
 }
 
-/// Where a result goes: to stdout or the file of `--output`, and to those of `--export`.
-#[derive(Debug, Default)]
+/// Where a result goes: to stdout, and to the files of `--output`.
+#[derive(Debug)]
 pub(crate) struct Targets {
     /// The format of stdout.
     pub(crate) format: Format,
-    pub(super) output: Option<PathBuf>,
-    pub(super) exports: Vec<(PathBuf, Format)>,
+    is_printed: bool,
+    pub(super) files: Vec<(PathBuf, Format)>,
+    /// Whether CSV is appended to its file.
+    appends: bool,
     /// Whether gdsio's lines have one for each job.
     pub(super) per_job: bool,
 }
 
+impl Default for Targets {
+    fn default() -> Self {
+        let files = Vec::new();
+        Self { format: Format::Text, is_printed: true, files, appends: false, per_job: false }
+    }
+}
+
 impl Targets {
-    /// Whether any format is one that `takes` selects.
-    pub(super) fn any(&self, takes: impl Fn(Format) -> bool) -> bool {
-        takes(self.format) || self.exports.iter().any(|(_, format)| takes(*format))
+    /// gdsio's result lines on stdout.
+    pub(super) fn gdsio(per_job: bool) -> Self {
+        Self { format: Format::Gdsio, per_job, ..Self::default() }
     }
 
-    /// Prints an answer and writes the exports; `data` is the machine-readable form, and `page` the
+    /// Whether any format is one that `takes` selects.
+    pub(crate) fn any(&self, takes: impl Fn(Format) -> bool) -> bool {
+        (self.is_printed && takes(self.format))
+            || self.files.iter().any(|(_, format)| takes(*format))
+    }
+
+    /// Prints an answer and writes the files; `data` is the machine-readable form, and `page` the
     /// page, which tells what made it.
     ///
     /// # Errors
@@ -212,7 +234,7 @@ impl Targets {
         })
     }
 
-    /// Prints the result and writes the exports.
+    /// Prints the result and writes the files.
     ///
     /// # Errors
     /// If stdout or a file cannot be written.
@@ -224,24 +246,24 @@ impl Targets {
     /// Prints the result, for a terminal as much as fits.
     ///
     /// # Errors
-    /// If it does not have the format, or stdout or the file of `--output` cannot be written.
+    /// If it does not have the format, or stdout cannot be written.
     pub(super) fn print(&self, forms: &Forms<'_>) -> Result<(), Failure> {
-        match &self.output {
-            None => output::print(&self.text(forms, self.format, output::drawn)?),
-            Some(path) => replace("--output", path, &self.text(forms, self.format, whole)?),
+        match self.is_printed {
+            true => output::print(&self.text(forms, self.format, output::drawn)?),
+            false => Ok(()),
         }
     }
 
-    /// Writes every export that can be written; returns the first error.
+    /// Writes every file that can be written; returns the first error.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub(super) fn export(&self, forms: &Forms<'_>) -> Result<(), Failure> {
         let write = |(path, format): &(PathBuf, Format)| match (format, &*forms.documents) {
-            (Format::Csv, [document]) => append_csv(path, document),
-            _ => replace("--export", path, &self.text(forms, *format, whole)?),
+            (Format::Csv, [document]) if self.appends => append_csv(path, document),
+            _ => replace("--output", path, &self.text(forms, *format, whole)?),
         };
-        self.exports.iter().map(write).fold(Ok(()), Result::and)
+        self.files.iter().map(write).fold(Ok(()), Result::and)
     }
 
     /// The result in a format; `draw` decides how much text shows.

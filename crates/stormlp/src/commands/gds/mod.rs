@@ -25,7 +25,7 @@ pub(crate) use lane::{measure, report};
 #[command(after_help = "\
 Examples:
   stormlp gds --io-size 1M --threads 8          the paths of this machine, one table
-  stormlp gds --preset training --dir /mnt/nvme --export training.md
+  stormlp gds --preset training --dir /mnt/nvme --output training.md
   stormlp gds --path gds,cpu-gpu --op read,write --io-size 4K,1M,16M --threads 1,16 \\
       --repeat 3 --baseline before/report.json
   stormlp gds --find-knee --path cpu --io-size 64K,1M --dir /mnt/nvme

@@ -29,7 +29,7 @@ Examples:
   stormlp plan resnet50 -n 4096 --storage solidigm-d5-p5336,link=25GB/s --accelerators-per-host 8
       AU of 4096 accelerators, and how many drives and hosts they need
   stormlp plan unet3d --storage stormlp-results/gds-matrix-20261121-101502 --checkpoint llama3-70b
-                      --mtbf 12h --export plan.html
+                      --mtbf 12h --output plan.html
       storage measured by `stormlp gds`; optimum checkpoint interval; HTML page with charts
 
 Storage: [Nx:]read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024 per drive, with N drives

@@ -109,7 +109,7 @@ impl Row {
 pub(super) fn show(places: &[PathBuf], filter: &Filter, to: &Targets) -> Result<(), Failure> {
     let files: Result<Vec<_>, Failure> = places.iter().map(|place| saved::files(place)).collect();
     let files = files?.concat();
-    if to.format == Format::Openmetrics {
+    if to.any(|format| format == Format::Openmetrics) {
         let read = files.iter().filter_map(|file| {
             let left_out = |failure: Failure| {
                 let fact = failure.note.fact;

@@ -47,11 +47,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     tag: Vec<Tag>,
 
-    /// Write to this file instead of stdout, in the format of its extension unless --format is set:
-    /// .txt, .json, .csv, .series.csv, .md, .html, .prom, .svg, .gdsio
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    output: Option<PathBuf>,
-
     #[command(flatten)]
     show: ShowArgs,
 }
@@ -106,7 +101,7 @@ impl Filter {
 /// Shows reports, or lists folders of them.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let filter = Filter { kind: args.kind, tags: tag::collect(&args.tag).map_err(Failure::usage)? };
-    let (show, output) = (args.show, args.output);
+    let show = args.show;
     let places = if args.places.is_empty() { vec![results_folder()] } else { args.places };
     let files: Vec<PathBuf> =
         places.iter().map(|place| saved::file(place)).collect::<Result<_, _>>()?;
@@ -116,18 +111,18 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         if !filter.is_open() {
             return Err(Failure::usage("--kind and --tag are for stormlp's own reports"));
         }
-        let targets = show.open_other("DLIO's files", output, &[])?;
+        let targets = show.open_other("DLIO's files", &[])?;
         return targets.answer(&run.summary, dlio::document(&run), Sheet::from);
     }
     if files.iter().any(|file| file.is_dir()) {
-        let targets = show.open_other("a folder of them", output, &list::columns())?;
+        let targets = show.open_other("a folder of them", &list::columns())?;
         return list::show(&files, &filter, &targets);
     }
     let reports: Result<_, Failure> = files.iter().map(|file| saved::any(file)).collect();
     let reports = filter.taken(reports?, files.len())?;
     match (files.as_slice(), reports.as_slice()) {
-        ([_], [report]) => show.open(report.head().kind, output)?.write(report),
-        _ => several(&reports, &show.open_other("several of them", output, &[])?),
+        ([_], [report]) => show.open(report.head().kind)?.write(report),
+        _ => several(&reports, &show.open_other("several of them", &[])?),
     }
 }
 
