@@ -1,5 +1,5 @@
 //! The common structure of saved reports: head, plan, ending, the lane's results, and the
-//! measurements that all lanes share. `docs/results.md` describes every field.
+//! measurements that all lanes share. `docs/schema/results.schema.json` describes every field.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The saved report of a matrix. `docs/results.md` describes every field.
+//! The saved report of a matrix. `docs/schema/results.schema.json` describes every field.
 
 pub mod outcome;
 
