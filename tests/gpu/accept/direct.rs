@@ -149,7 +149,7 @@ impl Direct {
             None => match self.there {
                 There::Proven(_) => {
                     "unknown where cuFile may fall back, so cells run with --require-gds; \
-                          docs/acceptance.md shows how to enable nvidia-fs's counters"
+                          tests/gpu/accept/README.md shows how to enable nvidia-fs's counters"
                         .to_string()
                 }
                 There::NotProven(_) | There::No(_) => "unknown".to_string(),

@@ -15,7 +15,7 @@ pub(crate) enum Double {
     Cuda13,
 }
 
-/// Proves stormlp on this machine and writes a report; docs/acceptance.md says what it shows.
+/// Proves stormlp on this machine and writes a report; README.md in this folder says what it shows.
 ///
 /// Exit codes: 0 everything holds; 1 something does not; 2 it could not start; 3 nothing is wrong, and
 /// the route of some cells is not proven, or nothing was checked.
