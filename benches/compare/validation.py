@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes docs/validation.md: what `stormlp plan` predicts beside what was published and measured.
+"""Prints the first two sections of docs/validation.md: predictions of `stormlp plan` next to published and
+measured results.
 
-    benches/compare/validation.py --stormlp target/release/stormlp > docs/validation.md
+    benches/compare/validation.py --stormlp target/release/stormlp
 
 The published rows are in benches/validation/published.csv, all of them, own runs (of
 benches/compare/train_vs_plan.py) in benches/validation/own.csv. Nothing is measured here, and nothing is
@@ -23,28 +24,16 @@ DATA = os.path.join(HERE, "..", "validation")
 WORKLOADS = ["resnet50", "unet3d", "cosmoflow"]
 
 HEAD = """\
-# How far `stormlp plan` is off
-
-What `stormlp plan` predicts, beside published results and own measurements: how much to trust a plan.
-
-Made by `benches/compare/validation.py --stormlp target/release/stormlp{chosen} > docs/validation.md`:
-predicted by simulation, beside what was published and what was measured. [sizing.md](sizing.md) says how
-plans and their ranges are made.
-
-## Beside publications
+## Does `plan` predict published results?
 
 Solidigm and QCT published MLPerf Storage v1.0 results of one server with one to eight drives in RAID 0:
-two sockets of 52 cores, 2 TB of memory of which 1006 GiB counted, emulated H100s. Here are all rows in
-which a number of accelerators *N* reached the threshold and is known, however they came out. Each is
-predicted from the data sheets of its drives by one command, the default, with nothing else said:
+104 cores, 1006 GiB of memory, emulated H100s. The table has all rows whose maximum number of accelerators is
+known: published, then predicted with the range, by one command from the data sheets of the drives:
 
     stormlp plan WORKLOAD --accelerator h100 --profile v1 --storage Nx:DRIVE --host-memory 1006GiB
 
-*Holds* is whether the range has the published number in it; *width* is how many numbers wide it is.
-AU is that of the published number of accelerators. Rows marked *client* are those that the model says the
-client limits, not the drives. The rate at which a host reads (20 GiB/s, and 20 % more) was taken from these
-publications' fast rows, so such rows show that one rate explains three workloads, not that it was known
-beforehand. Of the D3-S4520 only the counts of resnet50 are available.
+`*`: the model says that the client is the limit. Its rate (20 GiB/s, and 20 % more) was taken from these very
+rows, so they show that one rate explains three workloads, not that it was known beforehand.
 """
 
 
@@ -92,20 +81,19 @@ def published(args):
     with open(os.path.join(DATA, "published.csv"), newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["workload"] in args.workload]
     most = [judged(args, row) for row in rows if row["is_most"] == "yes"]
-    print("| workload | storage | N published | N likely | error | range | holds | width | "
-          "N from storage alone | AU % published | AU % likely | AU % range | |")
-    print("|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|---|")
-    for row in most:
-        answer = row["default"]
-        au = " to ".join(f"{end:.0f}" for end in answer["au_percent_range"])
-        print(f"| {row['workload']} | {row['storage']} | {row['count']} | {row['likely']} | "
-              f"{row['error']:+.0f} % | {row['low']} to {row['high']} | {'yes' if row['holds'] else 'no'} | "
-              f"{row['high'] - row['low']} | {answer['storage_alone_accelerators']} | {shown(row['au'])} | "
-              f"{answer['au_percent']:.1f} | {au} | {'client' if row['is_of_client'] else ''} |")
+    print(f"| Storage | {' | '.join(args.workload)} |")
+    print("|---" * (1 + len(args.workload)) + "|")
+    for storage in dict.fromkeys(row["storage"] for row in most):
+        cells = []
+        for workload in args.workload:
+            found = [row for row in most if (row["storage"], row["workload"]) == (storage, workload)]
+            cells.append("; ".join(
+                f"{row['count']}: {row['likely']}{'*' if row['is_of_client'] else ''} ({row['low']}–{row['high']})"
+                for row in found))
+        print(f"| {storage} | {' | '.join(cells)} |")
     runs = [run_of_a_number(args, row) for row in rows if row["is_most"] != "yes"]
     others(runs)
-    print("\n### Over all of them\n")
-    print("What `stormlp plan` prints as its error. A run whose AU is not published decides nothing.\n")
+    print("\n`stormlp plan` prints the first of these as its error:\n")
     print(summary(most, runs))
     variants(most)
     left_out(args, most)
@@ -128,39 +116,15 @@ def summary(most, runs):
 
 
 def variants(rows):
-    print("\n### With the client's cost, and with the page cache\n")
-    print("The same rows by the same command with `--client dlio --host-cpus 104`, and with "
-          "`cache=1006GiB` in `--storage`. Errors are of the largest number of accelerators, and of MiB/s at "
-          "the published number. Neither option is right for all rows: the page cache explains rows above "
-          "the drives' figures and spoils those far below, and the client's cost that another "
-          "machine showed explains a third of cosmoflow's gap.\n")
-    print("| workload | storage | N published | default | client | cache | error of N: default | client | "
-          "cache | error of MiB/s: default | client | cache |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    ways = ["default", "client", "cache"]
-    for row in rows:
-        counts = [row[way]["largest_accelerators"] for way in ways]
-        errors = [f"{percent(count, row['count']):+.0f} %" for count in counts]
-        rates = [row[way]["mib_per_second"] for way in ways]
-        of_rate = [shown(row["mib"] and percent(rate, row["mib"]), "{:+.1f} %") for rate in rates]
-        print(f"| {row['workload']} | {row['storage']} | {row['count']} | "
-              f"{' | '.join(map(str, counts))} | {' | '.join(errors)} | {' | '.join(of_rate)} |")
-    print()
-    print("\nThe range holds the published number, by the same commands:\n")
-    print("| workload | storage | N published | default | holds | client | holds | cache | holds |")
-    print("|---|---|--:|--:|---|--:|---|--:|---|")
-    for row in rows:
-        cells = [f"{low} to {high} | {'yes' if low <= row['count'] <= high else 'no'}"
-                 for low, high in (row[way]["largest_accelerators_range"] for way in ways)]
-        print(f"| {row['workload']} | {row['storage']} | {row['count']} | {' | '.join(cells)} |")
-    print()
-    for way in ways:
+    print("\nWith `--client dlio --host-cpus 104` (client) and `cache=1006GiB` (cache), the same rows:\n")
+    for way in ["client", "cache"]:
         ranges = [(row[way]["largest_accelerators_range"], row["count"]) for row in rows]
         held = sum(low <= count <= high for (low, high), count in ranges)
         of_count = [abs(percent(row[way]["largest_accelerators"], row["count"])) for row in rows]
         of_rate = [abs(percent(row[way]["mib_per_second"], row["mib"])) for row in rows if row["mib"]]
-        print(f"- {way}: the range held {held} of {len(rows)}, N off by {statistics.median(of_count):.0f} % (median) and by {max(of_count):.0f} % at "
-              f"most, MiB/s by {statistics.median(of_rate):.1f} % and {max(of_rate):.1f} %")
+        print(f"- {way}: the range held {held} of {len(rows)}, N was off by {statistics.median(of_count):.0f} % "
+              f"(median), at most {max(of_count):.0f} %, MiB/s by {statistics.median(of_rate):.1f} % and "
+              f"{max(of_rate):.1f} %")
 
 
 def left_out(args, rows):
@@ -168,18 +132,15 @@ def left_out(args, rows):
     names = sorted({row["workload"] for row in of_client})
     if len(names) < 2:
         return
-    print("\n### The host's rate from the other workloads\n")
-    print("The rows that the client limits again, with `--host-rate` as the mean of the published MiB/s of "
-          "the other workloads' such rows: what would have been predicted without their own results.\n")
-    print("| workload | rate from the others, MiB/s | N published | N predicted | error |")
-    print("|---|--:|--:|--:|--:|")
     rates = {name: statistics.mean(row["mib"] for row in of_client if row["workload"] == name)
              for name in names}
+    said = []
     for name in names:
         rate = statistics.mean(value for other, value in rates.items() if other != name)
         row = next(row for row in of_client if row["workload"] == name)
         count = plan(args, row, "--host-rate", f"{rate:.0f}MiB/s")["largest_accelerators"]
-        print(f"| {name} | {rate:.0f} | {row['count']} | {count} | {percent(count, row['count']):+.0f} % |")
+        said.append(f"{name} {count} instead of {row['count']} ({percent(count, row['count']):+.0f} %)")
+    print(f"\nWith the host's rate taken from the other two workloads: {', '.join(said)}.")
 
 
 def run_of_a_number(args, row):
@@ -192,52 +153,36 @@ def run_of_a_number(args, row):
 
 
 def others(runs):
-    if not runs:
-        return
-    print("\n### Runs of a number of accelerators\n")
-    print("KIOXIA (DLIO, 18 emulated V100s on a CM7-R; AU and rate from the published time of five epochs) "
-          "and Micron (MLPerf Storage v0.5, 15 V100s on a 9400) published runs, not the largest number. KIOXIA's "
-          "drive has 3.84 TB, the preset is of 1.92 TB. Micron published no rate, only that it was 15 to "
-          "20 % below the drive's maximum: the number here is 82.5 % of the 7000 MB/s that the preset has, "
-          "too, so its error says little. Memory of Micron's host is not published. Of "
-          "Kingston's DC3000ME neither figures of the drive nor results are available.\n")
-    print("| workload | storage | N | AU % published | AU % likely | AU % range | holds | MiB/s published | "
-          "MiB/s likely | error |")
-    print("|---|---|--:|--:|--:|--:|---|--:|--:|--:|")
     for run in runs:
         answer, mib = run["answer"], number(run["mib_per_second"])
-        au = " to ".join(f"{end:.0f}" for end in answer["au_percent_range"])
-        holds = {True: "yes", False: "no", None: ""}[run["holds"]]
-        print(f"| {run['workload']} | {run['storage']} | {run['accelerators']} | {shown(run['au'])} | "
-              f"{answer['au_percent']:.1f} | {au} | {holds} | {mib:.0f} | {answer['mib_per_second']:.0f} | "
-              f"{percent(answer['mib_per_second'], mib):+.1f} % |")
+        au = "–".join(f"{end:.0f}" for end in answer["au_percent_range"])
+        of_au = f"AU {shown(run['au'])} % published, {au} % predicted; " if run["au"] else ""
+        print(f"\n{run['accelerators']} {run['accelerator']} on {run['storage']}, {run['workload']}: {of_au}"
+              f"{mib:.0f} MiB/s published, {answer['mib_per_second']:.0f} predicted.")
 
 
 def own(args):
-    print("\n## Beside own runs\n")
+    print("\n## Does `plan` predict stormlp's own runs?\n")
     path = os.path.join(DATA, "own.csv")
     if not os.path.exists(path):
-        print("None are recorded yet: `benches/compare/train_vs_plan.py` makes them on a machine, by "
-              "runs of `stormlp train` whose storage is throttled to known figures.")
+        print("None are recorded yet: run `benches/compare/train_vs_plan.py`.")
         return
-    print("Runs of `stormlp train` whose storage was throttled to known figures, by "
-          "`benches/compare/train_vs_plan.py`, each predicted from those figures alone, now. Latency is the "
-          "median that single reads through the same throttle had.\n")
-    print("| workload | storage | N | AU % measured | AU % predicted | points | MiB/s measured | "
-          "MiB/s predicted |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
-    off = []
+    print("Runs of `stormlp train` on throttled storage (`benches/compare/train_vs_plan.py`): AU % measured, then "
+          "predicted from the throttle's figures alone.\n")
+    print("| Workload | Storage | N = 1 | 2 | 3 | 4 |\n|---|---|---|---|---|---|")
+    off, lines = [], {}
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
             case = next(case for case in train_vs_plan.CASES if case[0] == row["workload"])
             answer = train_vs_plan.predicted(args, case, row["storage"], row["accelerators"])
             told, seen = answer["au_percent"], float(row["measured_au_percent"])
             off.append(abs(told - seen))
-            print(f"| {row['workload']} | {row['storage']} | {row['accelerators']} | {seen:.1f} | "
-                  f"{told:.1f} | {told - seen:+.1f} | {float(row['measured_mib_per_second']):.0f} | "
-                  f"{answer['mib_per_second']:.0f} |")
+            line = lines.setdefault((row["workload"], row["storage"]), [])
+            line.append(f"{seen:.1f}: {told:.1f}")
+    for (workload, storage), cells in lines.items():
+        print(f"| {workload} | {storage} | {' | '.join(cells)} |")
     within = sum(points <= 2 for points in off)
-    print(f"\nAU within 2 points in {within} of {len(off)} runs, {max(off):.1f} at the most.")
+    print(f"\nAU was within 2 points in {within} of {len(off)} runs, off by at most {max(off):.1f}.")
 
 
 def main():
@@ -246,8 +191,7 @@ def main():
     parser.add_argument("--workload", nargs="+", default=WORKLOADS, choices=WORKLOADS,
                         help="rows of these alone")
     args = parser.parse_args()
-    chosen = "" if set(args.workload) == set(WORKLOADS) else f" --workload {' '.join(args.workload)}"
-    print(HEAD.format(chosen=chosen))
+    print(HEAD)
     published(args)
     own(args)
 
