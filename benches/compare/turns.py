@@ -2,7 +2,7 @@
 
 Neighbouring runs share the state of the machine, so two pairs are a block, in the order ABBA or BAAB
 at random, and a steady drift cancels out in it. A ratio is the geometric mean of the pairs' ratios,
-with Student's interval of their logarithms: what `stormlp compare --run --against` does.
+with Student's interval of their logarithms: what `stormlp compare --baseline --candidate` does.
 """
 
 import math

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often `stormlp compare --run A --against B` is right about real runs.
+"""How often `stormlp compare --baseline A --candidate B` is right about real runs.
 
     benches/compare/verdicts.py --stormlp target/release/stormlp --dir /mnt/nvme --results verdicts
 
@@ -64,7 +64,7 @@ def compare(args, work, kind, number):
     if begun:
         words += ["--resume", os.path.join(results, begun[-1])]
     else:
-        words += ["--run", run, "--against", against, "--results-dir", results]
+        words += ["--baseline", run, "--candidate", against, "--results-dir", results]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode == 130:
         raise KeyboardInterrupt

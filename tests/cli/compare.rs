@@ -84,7 +84,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let interval = json["figures"][0]["interval"].as_array().unwrap();
     assert!(interval[0].as_f64() < Some(-10.0) && interval[1].as_f64() > Some(-10.0), "{json}");
     // A change that large matters to nobody who asks for 20 %.
-    let text = stdout(compare(folder, "a1 a2 a3 --effect 20 -- b1 b2 b3").success());
+    let text = stdout(compare(folder, "a1 a2 a3 --min-change 20 -- b1 b2 b3").success());
     assert!(last_line(&text, 0).starts_with("same: "), "{text}");
     let csv = stdout(compare(folder, "a1 b1 --format csv --output c.md --output c.csv").success());
     assert!(csv.starts_with("name,subject,figure,unit,baseline,"), "{csv}");

@@ -1,4 +1,4 @@
-//! `stormlp compare --run --against`: commands in turns, and every way to end early. The commands
+//! `stormlp compare --baseline --candidate`: commands in turns, and every way to end early. The commands
 //! are scripts that leave a report with a given rate, so nothing here depends on the machine.
 
 use std::fs;
@@ -43,7 +43,7 @@ fn scripts(folder: &Path) -> Value {
 
 fn compare(folder: &Path, run: &str, against: &str, words: &str) -> assert_cmd::assert::Assert {
     let mut command = stormlp();
-    command.current_dir(folder).args(["compare", "--run", run, "--against", against]);
+    command.current_dir(folder).args(["compare", "--baseline", run, "--candidate", against]);
     command.args(words.split_whitespace()).args(["--results-dir", "kept"]).assert()
 }
 
@@ -75,7 +75,7 @@ fn the_same_command_twice_is_the_same_after_five_pairs() {
     assert_eq!(json["figures"][0]["interval"].as_array().unwrap().len(), 2);
     assert_eq!(fs::read_to_string(folder.join("runs")).unwrap().trim(), "10");
     for pair in 1..=5 {
-        for side in ["run", "against"] {
+        for side in ["baseline", "candidate"] {
             let report = format!("pair-{pair:02}/{side}/gds-fake/report.json");
             assert!(kept(folder).join(&report).is_file(), "{report}");
         }
@@ -106,7 +106,7 @@ fn a_slower_command_regressed_and_fails_on_request() {
     compare(folder, FULL, slightly, "--fail-on-regression 5").success();
     let mut narrow = at_a_terminal();
     narrow.current_dir(folder);
-    narrow.args(["compare", "--run", FULL, "--against", LESS, "--quiet"]);
+    narrow.args(["compare", "--baseline", FULL, "--candidate", LESS, "--quiet"]);
     let screen = stdout(narrow.assert().success());
     assert!(screen.lines().count() <= 24, "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
@@ -140,7 +140,16 @@ fn ctrl_c_keeps_the_answer_so_far_and_ends_the_command() {
     fs::write(folder.join("hung"), "").unwrap();
     let mut child: Child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .current_dir(folder)
-        .args(["compare", "--run", FULL, "--against", LESS, "--results-dir", "kept", "--details"])
+        .args([
+            "compare",
+            "--baseline",
+            FULL,
+            "--candidate",
+            LESS,
+            "--results-dir",
+            "kept",
+            "--details",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -177,7 +186,14 @@ fn setup_runs_before_every_run_and_ends_it_where_it_fails() {
     let folder = folder.path();
     scripts(folder);
     let mut command = stormlp();
-    command.current_dir(folder).args(["compare", "--run", FULL, "--against", FULL, "--quiet"]);
+    command.current_dir(folder).args([
+        "compare",
+        "--baseline",
+        FULL,
+        "--candidate",
+        FULL,
+        "--quiet",
+    ]);
     command.args(["--setup", "echo $STORMLP_SIDE >> sides", "--results-dir", "kept"]);
     command.assert().success();
     let sides = fs::read_to_string(folder.join("sides")).unwrap();
@@ -226,9 +242,9 @@ fn other_work_and_commands_without_a_report_are_refused() {
         assert!(said.contains(told), "{command}: {said}");
     }
     for (words, told) in [
-        (&["--run", "true"][..], "--against"),
-        (&["--run", "true", "--against", "true", "a1"], "cannot be used with"),
-        (&["--resume", "x", "--effect", "3"], "cannot be used with"),
+        (&["--baseline", "true"][..], "--candidate"),
+        (&["--baseline", "true", "--candidate", "true", "a1"], "cannot be used with"),
+        (&["--resume", "x", "--min-change", "3"], "cannot be used with"),
     ] {
         let mut command = stormlp();
         let said = stderr(command.current_dir(folder).arg("compare").args(words).assert().code(2));

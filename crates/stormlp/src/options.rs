@@ -21,7 +21,10 @@ const USUAL: [(&str, &str); 6] = [
         "model option profile closed users duration trials trace speed threads prefix-tokens \
          prefill-rate find-max path dir capacity keep dry-run output",
     ),
-    ("compare", "baseline now run against resume history effect force fail-on-regression output"),
+    (
+        "compare",
+        "baseline candidate name resume history min-change force fail-on-regression output",
+    ),
     (
         "plan",
         "workload storage accelerator accelerators hosts accelerators-per-host host-memory client \

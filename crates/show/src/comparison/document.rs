@@ -31,9 +31,9 @@ const RECORDS: [(&str, &str); 19] = [
     ("baseline", "/baseline"),
     ("baseline_deviation", "/baseline_deviation"),
     ("baseline_samples", "/baseline_samples"),
-    ("value", "/value"),
-    ("value_deviation", "/value_deviation"),
-    ("value_samples", "/value_samples"),
+    ("candidate", "/candidate"),
+    ("candidate_deviation", "/candidate_deviation"),
+    ("candidate_samples", "/candidate_samples"),
     ("change_percent", "/change_percent"),
     ("higher_is_better", "/higher_is_better"),
     ("p_value", "/p_value"),
@@ -57,8 +57,8 @@ impl Comparison {
         document.mark.clone_from(&self.mark);
         document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
         let are_pairs = self.pairs.is_some();
-        document.brief.add("baseline", side(&self.baseline, are_pairs));
-        document.brief.add("now", side(&self.value, are_pairs));
+        document.brief.add(&*self.names[0], side(&self.baseline, are_pairs));
+        document.brief.add(&*self.names[1], side(&self.candidate, are_pairs));
         self.add_test(&mut document.brief);
         document.sections = self.sections("");
         document.warn(&self.doubts());
@@ -120,7 +120,7 @@ impl Comparison {
             return format!(
                 "nothing to compare: the baseline ({}) and the other ({}) have no figure in common",
                 command(&self.baseline),
-                command(&self.value)
+                command(&self.candidate)
             );
         }
         if self.identical {
@@ -197,7 +197,7 @@ impl Comparison {
     /// Adds the basis of the verdicts.
     fn add_test(&self, facts: &mut Facts) {
         let has = |basis| self.figures.iter().any(|one| one.basis == Some(basis));
-        let runs = format!("{} and {}", self.baseline.len(), self.value.len());
+        let runs = format!("{} and {}", self.baseline.len(), self.candidate.len());
         if let Some(pairs) = self.pairs {
             facts.add(
                 "test",
@@ -223,7 +223,7 @@ impl Comparison {
         if helps && !self.identical && self.why_not().is_some() {
             facts.add(
                 "help",
-                "stormlp compare --run 'A' --against 'B' runs both in turns; --history DIR takes the \
+                "stormlp compare --baseline 'A' --candidate 'B' runs both in turns; --history DIR takes the \
                  noise from earlier reports",
             );
         }
@@ -238,7 +238,7 @@ impl Comparison {
         for subject in self.figures.chunk_by(|a, b| a.subject == b.subject) {
             sections.push(Section {
                 title: title_of([title, &subject[0].subject]),
-                table: Some(table(subject)),
+                table: Some(table(subject, &self.names)),
                 place,
                 ..Section::default()
             });
@@ -270,7 +270,7 @@ impl Comparison {
         };
         shown.sort_by(|a, b| b.change().total_cmp(&a.change()));
         let mut columns = vec![word("of", 0, |one: &&Compared| one.subject.clone())];
-        columns.extend(Compared::columns());
+        columns.extend(Compared::columns(&self.names));
         columns.push(Compared::verdict_column());
         let rows = shown.iter().copied().take(MOST_DIFFERENT);
         let table = Table::of(rows, |one| one.name.clone(), columns);
@@ -286,12 +286,12 @@ impl Comparison {
 
 impl Compared {
     /// Its name with the unit, both values, and the change.
-    fn columns<'a>() -> Vec<Col<'a, &'a Self>> {
+    fn columns<'a>(names: &[String; 2]) -> Vec<Col<'a, &'a Self>> {
         let value = |one: &&Self, value| Quantity::neutral(value, one.unit);
         vec![
             word("figure", 0, |one: &&Self| format!("{}, {}", one.figure, one.unit)).setting(),
-            number("baseline", 0, move |one: &&Self| value(one, one.baseline)),
-            number("now", 0, move |one: &&Self| value(one, one.value)),
+            number(&names[0], 0, move |one: &&Self| value(one, one.baseline)),
+            number(&names[1], 0, move |one: &&Self| value(one, one.candidate)),
             number("change", 0, |one: &&Self| one.change_percent.map_or("-".to_string(), signed))
                 .leading(),
         ]
@@ -308,14 +308,14 @@ fn title_of(parts: [&str; 2]) -> String {
     parts.join(": ")
 }
 
-fn table(figures: &[Compared]) -> Table {
-    let mut columns = Compared::columns();
+fn table(figures: &[Compared], names: &[String; 2]) -> Table {
+    let mut columns = Compared::columns(names);
     columns.extend([
         word("interval, %", 0, |one: &&Compared| {
             one.interval.map_or("-".to_string(), |ends| ends_of(ends, "to", ""))
         }),
         word("runs", 2, |one: &&Compared| {
-            format!("{}, {}", one.baseline_samples, one.value_samples)
+            format!("{}, {}", one.baseline_samples, one.candidate_samples)
         }),
         Compared::verdict_column(),
     ]);

@@ -47,6 +47,8 @@ pub struct Terms<'a> {
     /// Earlier reports, whose spread is the noise of sides that do not show their own. Those of
     /// other work or another host do not count.
     pub earlier: &'a [Named<'a>],
+    /// The names that the user gave the sides.
+    pub names: [Option<&'a str>; 2],
 }
 
 /// The comparison of two sets of reports. `--format json` prints it serialised.
@@ -66,10 +68,13 @@ pub struct Comparison {
     pub earlier: usize,
     /// The differences between the work of both sides; empty unless that was allowed.
     pub differences: Vec<Difference>,
+    /// The names of the sides: the user's, values of a tag in which they differ, or `baseline` and
+    /// `candidate`.
+    pub names: [String; 2],
     /// The baseline reports.
     pub baseline: Vec<Source>,
-    /// The current reports.
-    pub value: Vec<Source>,
+    /// The candidate's reports.
+    pub candidate: Vec<Source>,
     /// Every figure present on both sides.
     pub figures: Vec<Compared>,
     /// Subjects and figures missing from some reports, with the side that lacks them, and rates
@@ -112,16 +117,16 @@ pub struct Compared {
     pub unit: &'static str,
     /// The baseline value, the mean over the runs.
     pub baseline: f64,
-    /// The current value, in the same way.
-    pub value: f64,
+    /// The candidate's value, in the same way.
+    pub candidate: f64,
     /// Standard deviation of the baseline runs; `None` for a single one.
     pub baseline_deviation: Option<f64>,
     /// The same for the current runs.
-    pub value_deviation: Option<f64>,
+    pub candidate_deviation: Option<f64>,
     /// Number of baseline runs.
     pub baseline_samples: usize,
     /// The same for the current side.
-    pub value_samples: usize,
+    pub candidate_samples: usize,
     /// Change in percent of the baseline, of geometric means; `None` if that is zero.
     pub change_percent: Option<f64>,
     /// The interval of the change in percent, 95 % for all figures together; `None` if the runs do
@@ -164,8 +169,9 @@ impl Comparison {
         let earlier = earlier(&baseline, &now, terms.earlier, &mut warnings);
         let design = if terms.pairs { Design::Pairs } else { design::design(&baseline, &now) };
         let renames = terms.force && of_matrices(&now);
+        let names = names(terms.names, [&baseline, &now]);
         let (mut sides, unmatched) =
-            matched([&baseline, &now, &earlier].map(|side| figures_of(side)), renames);
+            matched(&names, [&baseline, &now, &earlier].map(|side| figures_of(side)), renames);
         if let Some(effect) = terms.effect {
             sides.iter_mut().for_each(|(_, sides)| sides.effect = effect);
         }
@@ -179,8 +185,9 @@ impl Comparison {
             pairs: terms.pairs.then_some(baseline.len()),
             earlier: earlier.len(),
             differences: differences(&baseline, &now),
+            names,
             baseline: sources(&baseline),
-            value: sources(&now),
+            candidate: sources(&now),
             figures,
             unmatched,
             broken,
@@ -259,11 +266,11 @@ impl Compared {
             figure: name,
             unit: figure.quantity.unit,
             baseline: mean(&sides.baseline),
-            value: mean(&sides.now),
+            candidate: mean(&sides.now),
             baseline_deviation: deviation(&sides.baseline),
-            value_deviation: deviation(&sides.now),
+            candidate_deviation: deviation(&sides.now),
             baseline_samples: sides.baseline.len(),
-            value_samples: sides.now.len(),
+            candidate_samples: sides.now.len(),
             change_percent: outcome.change.map(|share| 100.0 * share),
             interval: outcome.interval.map(|ends| ends.map(|share| 100.0 * share)),
             effect_percent: 100.0 * sides.effect,
@@ -340,6 +347,25 @@ fn earlier<'a>(
         ));
     }
     design::by_start(&once(&counts, &mut Vec::new()))
+}
+
+/// The names of the sides: those `given`, the values of the first tag that all reports of a side share
+/// and the sides do not, or those of the command line.
+fn names(given: [Option<&str>; 2], sides: [&[Named<'_>]; 2]) -> [String; 2] {
+    let tags = sides.map(|side| side.first().map(|named| &named.report.head().tags));
+    let value = |side: usize, key: &String| {
+        let value = tags[side]?.get(key)?;
+        let mut reports = sides[side].iter().map(|named| &named.report.head().tags);
+        reports.all(|tags| tags.get(key) == Some(value)).then(|| value.clone())
+    };
+    let both = |key: &String| Some([value(0, key)?, value(1, key)?]);
+    let keys = tags[0].into_iter().flat_map(|tags| tags.keys());
+    let tagged = keys.filter_map(both).find(|[baseline, candidate]| baseline != candidate);
+    let mut names = tagged.unwrap_or_else(|| ["baseline", "candidate"].map(str::to_string));
+    for (name, given) in names.iter_mut().zip(given) {
+        given.into_iter().for_each(|given| *name = given.to_string());
+    }
+    names
 }
 
 fn is_same(baseline: &[Named<'_>], now: &[Named<'_>]) -> bool {
@@ -474,6 +500,7 @@ fn figures_of(side: &[Named<'_>]) -> Vec<Vec<Figure>> {
 /// With `only_ones`, the only subject of one side matches that of the other whatever their names:
 /// in a comparison of two paths, different names are expected.
 fn matched(
+    names: &[String; 2],
     [baseline, now, earlier]: [Vec<Vec<Figure>>; 3],
     only_ones: bool,
 ) -> (Vec<(Figure, Sides)>, Vec<String>) {
@@ -522,20 +549,19 @@ fn matched(
             found.push((figure, sides));
         }
     }
-    let mut unmatched = unmatched(&baseline, &now, renamed.as_ref());
+    let mut unmatched = unmatched([(&names[0], &baseline), (&names[1], &now)], renamed.as_ref());
     unmatched.extend(nothing);
     (found, unmatched)
 }
 
 /// Subjects missing from one side, and figures of common subjects missing from some reports.
 fn unmatched(
-    baseline: &SideFigures,
-    now: &SideFigures,
+    [(before_name, baseline), (after_name, now)]: [(&str, &SideFigures); 2],
     renamed: Option<&(String, String)>,
 ) -> Vec<String> {
     let (before, after) = (subjects(baseline), subjects(now));
     let mut unmatched = Vec::new();
-    for (ours, theirs, side) in [(&before, &after, "baseline"), (&after, &before, "now")] {
+    for (ours, theirs, side) in [(&before, &after, before_name), (&after, &before, after_name)] {
         let alone = ours.iter().filter(|subject| !theirs.contains(subject));
         if renamed.is_none() {
             unmatched.extend(alone.map(|subject| format!("{subject} ({side} only)")));

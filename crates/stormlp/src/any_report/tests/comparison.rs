@@ -236,7 +236,7 @@ fn one_run_a_side_has_a_change_and_no_verdict() {
     let answer = text.trim_end().lines().last().unwrap();
     assert!(answer.starts_with("cannot tell: throughput is 10.0 % lower"), "{text}");
     assert!(text.contains("one run does not show how runs vary"), "{text}");
-    assert!(text.contains("--run 'A' --against 'B'"), "{text}");
+    assert!(text.contains("--baseline 'A' --candidate 'B'"), "{text}");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn the_keys_that_scripts_rely_on_are_there() {
     let json = serde_json::to_value(&comparison).unwrap();
     assert!(json["verdict"].is_string());
     let figure = &json["figures"][0];
-    for key in ["baseline", "value", "change_percent", "p_value"] {
+    for key in ["baseline", "candidate", "change_percent", "p_value"] {
         assert!(figure[key].is_f64(), "{key}: {figure}");
     }
     assert!(figure["name"].is_string() && figure["unit"].is_string());
@@ -355,7 +355,7 @@ fn reasons_to_doubt_a_verdict_are_reported() {
     for words in ["the same report; it counts once", "a1 is stopped", "under Linux 6.1.0"] {
         assert!(message.contains(words), "{message}");
     }
-    assert_eq!(comparison.value.len(), 1);
+    assert_eq!(comparison.candidate.len(), 1);
     let shared = runs(&[20.0, 21.0, 22.0]);
     let overlapping = compare(&shared, &shared[1..]);
     assert!(overlapping.warnings.contains(&"a1 is on both sides".to_string()));

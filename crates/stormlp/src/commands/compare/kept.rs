@@ -3,8 +3,8 @@
 //! ```text
 //! compare-20261121-072500/request.json      what is compared
 //!                         comparison.json   the answer so far
-//!                         pair-01/run/      output and report of the baseline's run
-//!                         pair-01/against/  of the other's
+//!                         pair-01/baseline/   output and report of the baseline's run
+//!                         pair-01/candidate/  of the candidate's
 //! ```
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ use crate::commands::saved::{self, Saved};
 use stormlp_hosts::saver::{new_folder, results_folder};
 
 /// The sides of a comparison, the baseline first: their options and folders.
-pub(super) const SIDES: [&str; 2] = ["run", "against"];
+pub(super) const SIDES: [&str; 2] = ["baseline", "candidate"];
 
 /// What is compared.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,8 +35,10 @@ pub(super) struct Request {
     pub(super) commands: [String; 2],
     /// The commands before every run.
     pub(super) setup: Vec<String>,
-    /// The least change that matters; `None` for that of each figure.
-    pub(super) effect_percent: Option<f64>,
+    /// The names that the user gave the sides.
+    pub(super) names: [Option<String>; 2],
+    /// The smallest change that matters; `None` for that of each figure.
+    pub(super) min_change_percent: Option<f64>,
     /// Whether the work may differ.
     pub(super) force: bool,
     /// The seed of the random order.
@@ -79,8 +81,7 @@ impl Request {
 
 /// Options that say where data and results are, and how these are shown. Commands that differ only
 /// in them mean to do the same work.
-const NOT_WORK: &str =
-    "columns data-dir details dir export file format output quiet results-dir tag";
+const NOT_WORK: &str = "append d data-dir details dir file format o output q quiet results-dir tag";
 
 /// The options of a command that decide on its work, with their values: `--name=value` is as
 /// `--name value`.
@@ -136,7 +137,7 @@ impl Folder {
     /// With exit code 4 if it is not one.
     pub(super) fn resume(place: &Path) -> Result<Self, Failure> {
         let file = place.join("request.json");
-        let help = "name the folder that `stormlp compare --run` printed";
+        let help = "name the folder that `stormlp compare --baseline` printed";
         let request: Request = fs::read(&file)
             .map_err(anyhow::Error::new)
             .and_then(|json| Ok(serde_json::from_slice(&json)?))
@@ -266,7 +267,8 @@ mod tests {
         let request = |seed| Request {
             commands: Default::default(),
             setup: Vec::new(),
-            effect_percent: None,
+            names: [None, None],
+            min_change_percent: None,
             force: false,
             seed,
             folder: PathBuf::new(),

@@ -21,14 +21,14 @@ use stormlp_hosts::session::Session;
 /// Arguments of `stormlp compare`.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "stormlp compare [OPTIONS] --run CMD --against CMD\n       \
+    override_usage = "stormlp compare [OPTIONS] --baseline CMD --candidate CMD\n       \
         stormlp compare [OPTIONS] --resume DIR\n       \
-        stormlp compare [OPTIONS] BASELINE NOW\n       \
-        stormlp compare [OPTIONS] BASELINE... -- NOW...\n       \
+        stormlp compare [OPTIONS] BASELINE CANDIDATE\n       \
+        stormlp compare [OPTIONS] BASELINE... -- CANDIDATE...\n       \
         stormlp compare [OPTIONS] --history DIR",
     after_help = "\
 Examples:
-  stormlp compare --run './old gds --path cpu' --against './new gds --path cpu'
+  stormlp compare --baseline './old gds --path cpu' --candidate './new gds --path cpu'
                                             runs both commands in turns until the answer is clear
   stormlp compare a1 a2 a3 -- b1 b2 b3      runs of the same work that were taken in turns: a b a b
   stormlp compare --history nightly/        since when a series of reports is faster or slower
@@ -36,49 +36,57 @@ Examples:
                                             exit code 7 if a figure is 5 % worse
 
 A figure improved or regressed if the 95 % interval of its change excludes 0, and is the same if the
-interval is within the least change that matters. One run does not show how runs
+interval is within --min-change. One run does not show how runs
 vary: the answer is then *cannot tell*. See docs/compare.md."
 )]
 pub(crate) struct Args {
-    /// Baseline reports, their folders, or folders of such folders; two places without -- are
-    /// baseline and current
-    #[arg(value_name = "BASELINE", required_unless_present_any = ["run", "resume", "history"])]
+    /// Reports of the baseline, their folders, or folders of such folders; two places without --
+    /// are baseline and candidate
+    #[arg(value_name = "BASELINE",
+        required_unless_present_any = ["baseline_command", "resume", "history"])]
     baseline: Vec<PathBuf>,
 
-    /// Current reports
-    #[arg(value_name = "NOW", last = true)]
-    now: Vec<PathBuf>,
+    /// Reports of the candidate
+    #[arg(value_name = "CANDIDATE", last = true)]
+    candidate: Vec<PathBuf>,
 
-    /// Command to measure as the baseline, for the shell; `stormlp` in it is this executable
-    #[arg(long, value_name = "CMD", requires = "against", conflicts_with_all = ["baseline", "now"])]
-    run: Option<String>,
+    /// Shell command of the baseline; `stormlp` in it is this executable
+    #[arg(long = "baseline", value_name = "CMD", requires = "candidate_command",
+        conflicts_with_all = ["baseline", "candidate"])]
+    baseline_command: Option<String>,
 
-    /// Command to compare it with, run in turns with it
-    #[arg(long, value_name = "CMD", requires = "run")]
-    against: Option<String>,
+    /// Shell command of the candidate; both run in turns
+    #[arg(long = "candidate", value_name = "CMD", requires = "baseline_command")]
+    candidate_command: Option<String>,
 
-    /// Command before every run, with STORMLP_SIDE set to run or against; repeatable
-    #[arg(long, value_name = "CMD", requires = "run")]
+    /// Name of the baseline, A, or the candidate, B, such as A=old [default: a tag in which they
+    /// differ]; repeatable
+    #[arg(long, value_name = "A=NAME|B=NAME", value_parser = side_name)]
+    name: Vec<(usize, String)>,
+
+    /// Command before every run, with STORMLP_SIDE set to baseline or candidate; repeatable
+    #[arg(long, value_name = "CMD", requires = "baseline_command")]
     setup: Vec<String>,
 
-    /// Continue the comparison of --run and --against that was kept in this folder
-    #[arg(long, value_name = "DIR",
-          conflicts_with_all = ["baseline", "now", "run", "against", "setup", "effect", "force"])]
+    /// Continue the comparison of two commands that was kept in this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "baseline", "candidate", "baseline_command", "candidate_command", "setup", "min_change",
+        "force", "name",
+    ])]
     resume: Option<PathBuf>,
 
-    /// Folder for the reports of --run and --against [default: $STORMLP_RESULTS_DIR, else
+    /// Folder for the reports of both commands [default: $STORMLP_RESULTS_DIR, otherwise
     /// stormlp-results]
-    #[arg(long, value_name = "DIR", requires = "run")]
+    #[arg(long, value_name = "DIR", requires = "baseline_command")]
     results_dir: Option<PathBuf>,
 
-    /// Folder of earlier reports: their noise for two sides, or alone, since when they changed
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "resume"])]
+    /// Folder of earlier reports, to estimate the noise; alone, it shows when they changed
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["baseline_command", "resume"])]
     history: Option<PathBuf>,
 
-    /// Least change that matters, in percent, for every figure [default: 5; 10 for percentiles and
-    /// CPU time]
+    /// Smallest change that matters, in percent [default: 5; 10 for percentiles and CPU time]
     #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
-    effect: Option<f64>,
+    min_change: Option<f64>,
 
     /// Compare even if the work differs, with a warning
     #[arg(long)]
@@ -96,20 +104,21 @@ pub(crate) struct Args {
 impl Args {
     /// Whether it runs commands, whose results a signal must not lose.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
-        self.run.is_some() || self.resume.is_some()
+        self.baseline_command.is_some() || self.resume.is_some()
     }
 }
 
 /// Compares reports or commands.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let gate = args.fail_on_regression;
-    match (&args.run, &args.against, &args.resume, &args.history) {
-        (Some(run), Some(against), ..) => {
+    match (&args.baseline_command, &args.candidate_command, &args.resume, &args.history) {
+        (Some(baseline), Some(candidate), ..) => {
             let answer = args.answer.open_answer(&Comparison::record_columns())?;
             let request = Request {
-                commands: [run.clone(), against.clone()],
+                commands: [baseline.clone(), candidate.clone()],
+                names: [0, 1].map(|side| name_of(&args.name, side).map(str::to_string)),
                 setup: args.setup.clone(),
-                effect_percent: args.effect,
+                min_change_percent: args.min_change,
                 force: args.force,
                 seed: fresh_seed() as u32,
                 folder: std::env::current_dir().unwrap_or_else(|_| ".".into()),
@@ -121,9 +130,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             let answer = args.answer.open_answer(&Comparison::record_columns())?;
             in_turns(&Folder::resume(place)?, &answer, gate, session)
         }
-        (_, _, _, Some(place)) if args.baseline.is_empty() && args.now.is_empty() => {
+        (_, _, _, Some(place)) if args.baseline.is_empty() && args.candidate.is_empty() => {
             let answer = args.answer.open_answer(&History::record_columns())?;
-            over_time(place.clone(), args.effect, &answer, gate)
+            over_time(place.clone(), args.min_change, &answer, gate)
         }
         _ => saved_reports(args),
     }
@@ -186,15 +195,16 @@ fn over_time(
 
 /// Compares saved reports.
 fn saved_reports(args: Args) -> Result<(), Failure> {
-    let (baseline, now) = sides(args.baseline, args.now)?;
+    let (baseline, now) = sides(args.baseline, args.candidate)?;
     let answer = args.answer.open_answer(&Comparison::record_columns())?;
     let (baseline, now) = (read(&baseline)?, read(&now)?);
     let earlier = read(args.history.as_slice())?;
     let terms = Terms {
         force: args.force,
-        effect: args.effect.map(|percent| percent / 100.0),
+        effect: args.min_change.map(|percent| percent / 100.0),
         earlier: &named(&earlier),
         pairs: false,
+        names: [0, 1].map(|side| name_of(&args.name, side)),
     };
     let comparison = compared(&named(&baseline), &named(&now), terms)?;
     shown(&answer, &comparison)?;
@@ -256,7 +266,7 @@ fn sides(
             "a comparison has two sides, and {} without -- do not say which is on which",
             counted(count as u64, "report")
         ))
-        .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW...")),
+        .with_help("stormlp compare BASELINE CANDIDATE, or BASELINE... -- CANDIDATE...")),
     }
 }
 
@@ -304,6 +314,21 @@ fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
             worst.change_percent.map_or(String::new(), |by| format!(" by {:.1} %", by.abs()))
         ))),
     }
+}
+
+/// Parses the name of a side, A or B.
+fn side_name(text: &str) -> Result<(usize, String), String> {
+    let (side, name) = text.split_once('=').unwrap_or_default();
+    let side = ["A", "B"].iter().position(|one| one.eq_ignore_ascii_case(side));
+    match side {
+        Some(side) if !name.trim().is_empty() => Ok((side, name.trim().to_string())),
+        _ => Err(format!("`{text}` names no side: use A=NAME for the baseline, B=NAME")),
+    }
+}
+
+/// The last name given to a side.
+fn name_of(names: &[(usize, String)], side: usize) -> Option<&str> {
+    names.iter().rfind(|(of, _)| *of == side).map(|(_, name)| name.as_str())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

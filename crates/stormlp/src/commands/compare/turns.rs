@@ -76,10 +76,11 @@ fn judged(folder: &Folder, pairs: &[[Saved; 2]]) -> Result<Option<Comparison>, F
         return Ok(None);
     }
     let request = &folder.request;
-    let effect = request.effect_percent.map(|percent| percent / 100.0);
+    let effect = request.min_change_percent.map(|percent| percent / 100.0);
     // What is typed on one side only is what the comparison is of.
     let force = request.force || request.differs_in_options();
-    let terms = Terms { force, effect, pairs: true, earlier: &[] };
+    let names = request.names.each_ref().map(|name| name.as_deref());
+    let terms = Terms { force, effect, pairs: true, earlier: &[], names };
     let [run, against] = [0, 1].map(|side: usize| named(pairs.iter().map(|pair| &pair[side])));
     compared(&run, &against, terms).map(Some)
 }

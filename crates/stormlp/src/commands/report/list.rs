@@ -122,8 +122,7 @@ pub(super) fn show(places: &[PathBuf], filter: &Filter, to: &Targets) -> Result<
     }
     let rows = rows(&files, filter)?;
     let mut document = document(places, &rows);
-    let next =
-        "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE NOW` compares two";
+    let next = "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE CANDIDATE` compares two";
     document.sections.iter_mut().for_each(|one| one.lines.push(next.to_string()));
     to.answer(&rows, document, Sheet::from)
 }
