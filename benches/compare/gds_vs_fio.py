@@ -183,7 +183,7 @@ def from_the_cache(args, held):
          theirs(args, *hot, **timed), heat)
     if args.ring_loop:
         held("4 KiB random read, page cache warm, one pinned thread, depth 32; a bare ring loop",
-             ours(args, 0, "buffered", "randread", "4K", 32, *as_is, "--pages", "small", **timed),
+             ours(args, 0, "buffered", "randread", "4K", 32, *as_is, "--tune", "pages=small", **timed),
              ring_loop(args, 4096, 32), heat, "ring")
     held("4 KiB random read, page cache warm, one pinned thread, depth 32; fio in batches of 8",
          deep, theirs(args, *hot, "--iodepth_batch_submit=8", "--iodepth_batch_complete_max=32",
@@ -202,11 +202,11 @@ def through_the_cache(args, held):
     """Once over a file of which nothing is in the page cache: a second pass would be warm."""
     for pages in ("small", "huge"):
         held(f"1 MiB sequential read, page cache cold, one pass, one thread, depth 1, {pages} pages; "
-             "fio's psync", ours(args, None, "buffered", "read", "1M", 1, "--pages", pages),
+             "fio's psync", ours(args, None, "buffered", "read", "1M", 1, "--tune", f"pages={pages}"),
              theirs(args, "--rw=read", "--bs=1M", "--direct=0", "--ioengine=psync", pages=pages),
              lambda: drop(args.file))
     held("1 MiB sequential read, page cache cold, one pass, one thread, depth 8, small pages; fio's "
-         "io_uring", ours(args, None, "buffered", "read", "1M", 8, "--pages", "small"),
+         "io_uring", ours(args, None, "buffered", "read", "1M", 8, "--tune", "pages=small"),
          theirs(args, "--rw=read", "--bs=1M", "--direct=0", "--ioengine=io_uring", "--iodepth=8"),
          lambda: drop(args.file))
 
@@ -218,11 +218,11 @@ def around_the_cache(args, held):
     for pages in ("small", "huge"):
         held(f"4 KiB random read, O_DIRECT, one thread, depth 32, {pages} pages; fio with registered "
              "buffers and files",
-             ours(args, None, "cpu", "randread", "4K", 32, "--pages", pages, **timed),
+             ours(args, None, "cpu", "randread", "4K", 32, "--tune", f"pages={pages}", **timed),
              theirs(args, "--rw=randread", "--bs=4k", "--iodepth=32", *direct, "--fixedbufs",
                     "--registerfiles", pages=pages, **timed))
         held(f"1 MiB sequential read, O_DIRECT, one thread, depth 8, {pages} pages; fio as users run "
-             "it", ours(args, None, "cpu", "read", "1M", 8, "--pages", pages, **timed),
+             "it", ours(args, None, "cpu", "read", "1M", 8, "--tune", f"pages={pages}", **timed),
              theirs(args, "--rw=read", "--bs=1M", "--iodepth=8", *direct, pages=pages, **timed))
 
 

@@ -24,8 +24,8 @@ def run(args, telemetry):
     command = [args.stormlp, "train", "cosmoflow", "--data-dir", os.path.join(args.dir, "telemetry"),
                "--results-dir", os.path.join(args.dir, "results"), "--files", "64", "--epochs", "1",
                "--generate",
-               "--compute-time", "0.1", "--steps", str(int(args.seconds * 10)), "--telemetry",
-               telemetry, "--format", "json"]
+               "--compute-time", "0.1", "--steps", str(int(args.seconds * 10)), "--tune",
+               f"telemetry={telemetry}", "--format", "json"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True)
     seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

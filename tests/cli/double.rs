@@ -149,7 +149,7 @@ fn train_by_gds(folder: &Path, more: &str) -> Command {
 #[test]
 fn training_that_fell_back_reports_it_and_fails_with_require_gds() {
     let folder = train::folder();
-    let mut command = train_by_gds(folder.path(), "--wait spin");
+    let mut command = train_by_gds(folder.path(), "--tune wait=spin");
     let Some(()) = with_double(&mut command, "") else {
         return;
     };
@@ -177,7 +177,8 @@ fn requested_statistics_are_kept_in_training_and_checkpoints_too() {
         let costs = message.contains("cuFile counts during the measured part");
         Some((counted.as_str().unwrap().to_string(), costs))
     };
-    for (level, expected) in [("", ("at_first", false)), ("--cufile-stats 3", ("throughout", true))]
+    for (level, expected) in
+        [("", ("at_first", false)), ("--tune cufile-stats=3", ("throughout", true))]
     {
         let expected = Some((expected.0.to_string(), expected.1));
         let folder = train::folder();
@@ -193,9 +194,9 @@ fn requested_statistics_are_kept_in_training_and_checkpoints_too() {
         assert_eq!(counted(command, folder.path()), expected, "{level:?}");
     }
     let folder = train::folder();
-    let words = format!("unet3d --cufile-stats 3 {}", train::SMALL);
+    let words = format!("unet3d --tune cufile-stats=3 {}", train::SMALL);
     let said = stderr(train::train(folder.path(), &words).assert().code(2));
-    assert!(said.contains("--cufile-stats has no effect"), "{said}");
+    assert!(said.contains("--tune cufile-stats has no effect"), "{said}");
 }
 
 #[test]
@@ -225,8 +226,8 @@ fn gds_by_gds(folder: &Path, more: &str) -> Command {
 fn direct_transfers_are_never_called_a_fallback() {
     for (version, more, effective, proof, warning) in [
         (1190, "", "gds", "counters", None),
-        (1190, "--cufile-stats 0", "null", "none", Some("path_not_proven")),
-        (1190, "--cufile-stats 3", "gds", "counters", None),
+        (1190, "--tune cufile-stats=0", "null", "none", Some("path_not_proven")),
+        (1190, "--tune cufile-stats=3", "gds", "counters", None),
         (1140, "", "null", "none", Some("path_not_proven")),
         (1140, "--require-gds", "gds", "fallback_forbidden", None),
         (1110, "", "null", "none", Some("path_not_proven")),
@@ -246,7 +247,7 @@ fn direct_transfers_are_never_called_a_fallback() {
         assert_eq!(cufile["proof"], proof, "{version} {more}");
         let counted = match (version, more) {
             (1190, "") => "beforehand",
-            (1190, "--cufile-stats 3") => "throughout",
+            (1190, "--tune cufile-stats=3") => "throughout",
             _ => "never",
         };
         assert_eq!(cufile["counted"], counted, "{version} {more}");

@@ -10,7 +10,7 @@ use crate::{stderr, stdout};
 
 /// A grid of four threads and four depths, cells of a moment.
 const SMALL: &str = "--find-knee --path cpu --io-size 64K --file-size 4M --duration 30ms \
-    --threads 1,2,4,8 --queue-depth 1,2,4,8 --telemetry off";
+    --threads 1,2,4,8 --queue-depth 1,2,4,8 --tune telemetry=off";
 
 #[test]
 fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best_or_a_tie() {

@@ -66,14 +66,14 @@ fn gdsio_does_not_sync_and_reports_what_reached_storage() {
 
 #[test]
 fn pages_are_as_requested_and_reported() {
-    let small = cells("--path cpu --pages small");
+    let small = cells("--path cpu --tune pages=small");
     assert_eq!(small[0]["buffers_backing"], "small_pages");
     let folder = folder();
-    let words = "--file-size 4M --threads 1 --passes 1 --path cpu --pages small";
+    let words = "--file-size 4M --threads 1 --passes 1 --path cpu --tune pages=small";
     let message = stdout(gds(folder.path(), words).assert().success());
     assert!(message.contains("on small pages (small pages requested)"), "{message}");
     assert!(!message.contains("transparent_hugepage/enabled"), "no advice against it: {message}");
-    let wrong = stderr(gds(folder.path(), "--pages tiny").assert().code(2));
+    let wrong = stderr(gds(folder.path(), "--tune pages=tiny").assert().code(2));
     assert!(wrong.contains("huge") && wrong.contains("small"), "{wrong}");
 }
 

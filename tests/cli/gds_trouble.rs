@@ -37,8 +37,8 @@ fn wrong_words_are_2_with_valid_choices() {
     check("--job threads=1", 2, &["dir="]);
     check("--passes 1 --duration 1s", 2, &["cannot be used with"]);
     check("--dir a --file b", 2, &["cannot be used with"]);
-    check("--cufile-stats 4", 2, &["cufile-stats", "from 0 to 3"]);
-    check("--path cpu --cufile-stats 3", 2, &["no effect"]);
+    check("--tune cufile-stats=4", 2, &["cufile-stats", "from 0 to 3"]);
+    check("--path cpu --tune cufile-stats=3", 2, &["no effect"]);
 }
 
 #[test]

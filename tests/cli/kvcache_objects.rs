@@ -7,7 +7,7 @@ use crate::objects::run;
 
 fn words(more: &str) -> String {
     format!(
-        "kvcache tiny-1b --profile serving --dir s3://bucket/kv --duration 1s --quiet --telemetry off \
+        "kvcache tiny-1b --profile serving --dir s3://bucket/kv --duration 1s --quiet --tune telemetry=off \
          --prefixes 4 --threads 2 --writers 1 {more}"
     )
 }

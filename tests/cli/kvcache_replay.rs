@@ -14,7 +14,8 @@ const IO: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\r\n";
 const BURST: &str = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
 
 fn words(more: &str) -> Vec<String> {
-    let words = format!("kvcache tiny-1b --dir objects --quiet --telemetry off --trace {more}");
+    let words =
+        format!("kvcache tiny-1b --dir objects --quiet --tune telemetry=off --trace {more}");
     words.split(' ').map(str::to_string).collect()
 }
 

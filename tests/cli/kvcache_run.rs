@@ -11,7 +11,7 @@ use crate::{stderr, stdout, stormlp};
 /// A short run with small objects, in `folder`.
 fn words(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
-    let words = "kvcache tiny-1b --users 2 --duration 1s --quiet --telemetry off --dir";
+    let words = "kvcache tiny-1b --users 2 --duration 1s --quiet --tune telemetry=off --dir";
     words.split(' ').map(str::to_string).chain([folder]).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::{stderr, stdout, stormlp};
 
 const SEARCH: &str = "kvcache tiny-1b --profile serving --find-max --dir chunks --duration 1s \
                       --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --writers 1 \
-                      --new-tokens 1 --depth 1 --telemetry off --prefill-rate";
+                      --new-tokens 1 --depth 1 --tune telemetry=off --prefill-rate";
 
 fn words(more: &str) -> Vec<String> {
     format!("{SEARCH} {more}").split_whitespace().map(str::to_string).collect()

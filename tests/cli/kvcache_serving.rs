@@ -14,7 +14,7 @@ use crate::{stderr, stdout, stormlp};
 const CHUNK: u64 = 1_576_960;
 
 fn words(more: &str) -> Vec<String> {
-    let words = format!("kvcache tiny-1b --dir chunks --quiet --telemetry off {more}");
+    let words = format!("kvcache tiny-1b --dir chunks --quiet --tune telemetry=off {more}");
     words.split(' ').map(str::to_string).collect()
 }
 

@@ -18,7 +18,7 @@ const GDS: &str = "gds --format json --path cpu --io-size 64K --threads 2 --queu
 #[test]
 fn a_cell_follows_its_host() {
     let report = run(GDS);
-    assert_eq!(report["plan"]["request"]["telemetry_seconds"], 0.1);
+    assert_eq!(report["plan"]["request"]["tune"]["telemetry_seconds"], 0.1);
     let cell = &report["cells"][0];
     let intervals = cell["interval_bytes"].as_array().unwrap().len();
     let tracks = cell["tracks"].as_array().unwrap();
@@ -28,12 +28,12 @@ fn a_cell_follows_its_host() {
 
 #[test]
 fn telemetry_can_be_off_or_sampled_less_often() {
-    let report = run(&format!("{GDS} --telemetry off"));
-    assert_eq!(report["plan"]["request"]["telemetry_seconds"], Value::Null);
+    let report = run(&format!("{GDS} --tune telemetry=off"));
+    assert_eq!(report["plan"]["request"]["tune"]["telemetry_seconds"], Value::Null);
     let cell = &report["cells"][0];
     assert!(cell.get("tracks").is_none() && cell.get("telemetry_cpu_seconds").is_none());
     assert!(cell["bytes"].as_u64() > Some(0));
-    let report = run(&format!("{GDS} --telemetry 2s"));
+    let report = run(&format!("{GDS} --tune telemetry=2s"));
     assert_eq!(report["cells"][0]["interval_seconds"], 2.0);
 }
 
@@ -118,6 +118,6 @@ fn a_matrix_reports_system_telemetry() {
 
 #[test]
 fn an_interval_out_of_bounds_is_refused() {
-    let assert = stormlp().args(["gds", "--telemetry", "5ms"]).assert().code(2);
+    let assert = stormlp().args(["gds", "--tune", "telemetry=5ms"]).assert().code(2);
     assert!(stderr(assert).contains("10ms to 60s"));
 }

@@ -29,18 +29,18 @@ fn cpus_and_nodes_that_are_not_there_are_refused() {
         |words: &str| stderr(gds(folder.path(), &format!("{CELL} {words}")).assert().code(2));
     assert!(usage("--cpus 3-1").contains("not a list of CPUs"));
     assert!(usage("--numa near").contains("use auto, off or a node number"));
-    assert!(usage("--wait long").contains("use spin or block"));
+    assert!(usage("--tune wait=long").contains("use spin or block"));
 }
 
 #[test]
 fn options_without_effect_on_a_path_are_refused_and_on_a_machine_reported() {
     let folder = folder();
-    let said = stderr(gds(folder.path(), "--path cpu --wait spin").assert().code(2));
-    assert!(said.contains("--wait has no effect"), "{said}");
-    gds(folder.path(), &format!("{CELL} --wait spin")).assert().success();
+    let said = stderr(gds(folder.path(), "--path cpu --tune wait=spin").assert().code(2));
+    assert!(said.contains("--tune wait has no effect"), "{said}");
+    gds(folder.path(), &format!("{CELL} --tune wait=spin")).assert().success();
     let report = read_json(&saved(folder.path()));
     let message = report["warnings"].to_string();
-    assert!(message.contains("--wait spin has no effect: no GPU is used"), "{message}");
+    assert!(message.contains("--tune wait=spin has no effect: no GPU is used"), "{message}");
     let said = stderr(train::train(folder.path(), "unet3d --require-gds").assert().code(2));
     assert!(said.contains("--require-gds has no effect with --path buffered"), "{said}");
     let folder = checkpoint::folder();

@@ -174,7 +174,7 @@ fn single_host_options_are_refused() {
         (&["--numa", "off"], "--numa"),
         (&["--cpus", "0"], "--cpus"),
         (&["--client", "dlio"], "option --client"),
-        (&["--telemetry", "off"], "option --telemetry"),
+        (&["--tune", "telemetry=off"], "option --tune"),
         (&["--params", "metric.au=0.5"], "metric"),
         (&["--params", "reader.preprocess_time=0.05"], "preprocess"),
         (&["--accelerators-total", "4"], "--accelerators-total"),

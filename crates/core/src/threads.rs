@@ -139,17 +139,12 @@ pub struct HostNode {
     pub cpus: CpuList,
 }
 
-/// What was asked of the threads of a run: how they wait, and where they and their buffers are.
+/// What was asked of the threads of a run: where they and their buffers are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(clap::Args)]
 #[command(next_help_heading = "Threads")]
 pub struct Threading {
-    /// How threads wait for a GPU: block (sleep, so CPU time is that of actual work) or spin (some
-    /// microseconds faster, but one CPU per thread) [default: block]
-    #[arg(long, value_name = "HOW")]
-    pub wait: Option<WaitMode>,
-
     /// NUMA node for threads and their buffers in host memory: auto (that of the GPU, else of the
     /// drives), off, or a number [default: auto]
     #[arg(long, value_name = "NODE", default_value_t, hide_default_value = true)]

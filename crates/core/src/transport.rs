@@ -174,7 +174,9 @@ pub struct TransportRequest<'a> {
     pub shares: u64,
     /// Whether a fallback of a cuFile path is an error.
     pub require_gds: bool,
-    /// Wait mode and placement of the threads.
+    /// Wait mode of the threads.
+    pub wait: Option<WaitMode>,
+    /// Placement of the threads.
     pub threading: &'a Threading,
 }
 
@@ -197,7 +199,7 @@ pub fn decide(asked: TransportRequest<'_>, host: &HostFacts, problems: &mut Prob
     let several = if devices.len() > 1 { devices.as_slice() } else { &[] };
     let several = several.iter().zip(of_each);
     Transport {
-        wait: asked.threading.wait.unwrap_or_default(),
+        wait: asked.wait.unwrap_or_default(),
         placement,
         devices: several
             .map(|(device, placement)| DeviceOfRun::on(host, *device, placement))
@@ -343,8 +345,8 @@ pub fn emulated_warning() -> Warning {
     )
 }
 
-/// The warning about the effect of cuFile's statistics at `level` (`--cufile-stats`) where a cuFile
-/// path runs.
+/// The warning about the effect of cuFile's statistics at `level` (`--tune cufile-stats`) where a
+/// cuFile path runs.
 pub fn statistics_warning(
     level: Option<u8>,
     any_cufile: bool,
@@ -354,13 +356,13 @@ pub fn statistics_warning(
     if host.cufile_statistics == Some(false) {
         return Some(Warning::new(
             WarningKind::NoEffect,
-            "--cufile-stats has no effect: this libcufile keeps no statistics (1.15 or later does)",
+            "--tune cufile-stats has no effect: this libcufile keeps no statistics (1.15 or later does)",
             "leave it out",
         ));
     }
     let (fact, advice) = match level {
         0 => (
-            "cuFile counts no routes (--cufile-stats 0), so its counters cannot prove a route"
+            "cuFile counts no routes (--tune cufile-stats=0), so its counters cannot prove a route"
                 .to_string(),
             "leave out the option to have the routes of a few transfers counted",
         ),
@@ -369,22 +371,22 @@ pub fn statistics_warning(
                 "cuFile keeps level {level} statistics throughout, which may slow it down and does \
                  not record routes"
             ),
-            "leave out --cufile-stats, or use level 3, which records routes",
+            "leave out --tune cufile-stats, or use level 3, which records routes",
         ),
         _ => (
             "cuFile counts during the measured part, which slows it down".to_string(),
-            "leave out --cufile-stats to count only a few transfers",
+            "leave out --tune cufile-stats to count only a few transfers",
         ),
     };
     Some(Warning::new(WarningKind::HarnessBound, fact, advice))
 }
 
 /// The warning that a wait mode was requested although nothing waits for a GPU.
-pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
-    let wait = asked.wait.filter(|_| !any_waits)?;
+pub fn wait_warning(asked: Option<WaitMode>, any_waits: bool) -> Option<Warning> {
+    let wait = asked.filter(|_| !any_waits)?;
     Some(Warning::new(
         WarningKind::NoEffect,
-        format!("--wait {} has no effect: no GPU is used", wait.name()),
+        format!("--tune wait={} has no effect: no GPU is used", wait.name()),
         "leave it out, or use --device cuda:0 on a machine with a GPU",
     ))
 }

@@ -8,8 +8,38 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 
+use crate::numbers::whole;
+use crate::telemetry::Telemetry;
+use crate::transport::{Pages, WaitMode};
+
 /// The name of the option.
 const TUNE: &str = "tune";
+
+/// The keys of the lanes that move bytes to GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct MachineTune {
+    /// Page size of buffers in host memory: huge (if available) or small
+    #[arg(long, value_name = "SIZE", default_value = "huge")]
+    pub pages: Pages,
+
+    /// How threads wait for a GPU: block (sleep), or spin (microseconds faster, with a whole CPU for
+    /// each) [default: block]
+    #[arg(long, value_name = "HOW")]
+    pub wait: Option<WaitMode>,
+
+    /// Level of cuFile's statistics, which cost time: 0 is off, 3 counts routes [default: routes of
+    /// the first transfers only]
+    #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
+    pub cufile_stats: Option<u8>,
+
+    /// Interval of samples of devices, host, network and GPUs: 10ms to 60s, or off
+    #[arg(long, value_name = "INTERVAL", default_value = "100ms")]
+    #[serde(rename = "telemetry_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub telemetry: Telemetry,
+}
 
 /// The settings `T` of `--tune`: its options are the keys, with their parsers, defaults and help.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -39,7 +39,7 @@ fn fields<T: Serialize>(
 }
 
 /// The thread options, which a request holds as a single value.
-pub const OF_THREADS: (&str, &str) = ("threading", "options for threads (--wait, --numa, --cpus)");
+pub const OF_THREADS: (&str, &str) = ("threading", "options for threads (--numa, --cpus)");
 
 #[cfg(test)]
 mod tests {

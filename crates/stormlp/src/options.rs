@@ -98,7 +98,7 @@ mod tests {
                 assert!(is_known, "{command} {name}");
             }
             let (short, long) = (help(command, "-h"), help(command, "--help"));
-            assert!(short.contains("--output") && !short.contains("--telemetry"), "{short}");
+            assert!(short.contains("--output") && !short.contains("--tune"), "{short}");
             assert!(short.lines().count() < long.lines().count(), "{command}: {short}");
             assert!(long.contains("--output"), "{long}");
         }

@@ -209,10 +209,10 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
             ..of("not registered", ALL, "64K --no-register")
         },
         of("depth 8", ALL, "64K --queue-depth 8"),
-        of("waiting by spinning", ALL, "64K --queue-depth 4 --wait spin"),
+        of("waiting by spinning", ALL, "64K --queue-depth 4 --tune wait=spin"),
     ];
     if direct.counts() {
-        all.push(of("counted throughout", ALL, "64K --cufile-stats 3"));
+        all.push(of("counted throughout", ALL, "64K --tune cufile-stats=3"));
     }
     for memory in ["pinned", "host", "mmap"] {
         all.push(Matrix {

@@ -129,7 +129,7 @@ pub(crate) fn cufile(scene: &Scene, report: &mut Report) {
     for group in &CUFILE {
         let settings = match group.defaults {
             true => String::new(),
-            false => format!("--wait spin --cufile-stats {}", group.statistics),
+            false => format!("--tune wait=spin --tune cufile-stats={}", group.statistics),
         };
         compare(scene, group, &settings, report);
     }
@@ -138,7 +138,7 @@ pub(crate) fn cufile(scene: &Scene, report: &mut Report) {
 
 /// Over a bare copy.
 pub(crate) fn copies(scene: &Scene, report: &mut Report) {
-    compare(scene, &COPIES, "--wait spin", report);
+    compare(scene, &COPIES, "--tune wait=spin", report);
 }
 
 /// Both in turn.

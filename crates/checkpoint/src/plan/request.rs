@@ -11,8 +11,8 @@ use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::CommandLine;
-use stormlp_core::telemetry::Telemetry;
-use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Threading};
+use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::units::{parse_bytes, parse_seconds};
 use stormlp_core::verify::Verify;
 
@@ -150,16 +150,6 @@ pub struct CheckpointRequest {
     #[arg(long, help_heading = "Transfers")]
     pub require_gds: bool,
 
-    /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
-    /// [default: routes of the first transfers only]
-    #[arg(long, value_name = "LEVEL", help_heading = "Transfers",
-        value_parser = whole::<u8>(0..=3))]
-    pub cufile_stats: Option<u8>,
-
-    /// Page size for buffers in host memory: huge (if available) or small
-    #[arg(long, value_name = "SIZE", help_heading = "Transfers", default_value = "huge")]
-    pub pages: Pages,
-
     /// Transfers in flight per rank, for objects each with a connection of its own [default: 1; 4 for
     /// reads with --profile v3; for objects as many as make 16 over all ranks]
     #[arg(long, value_name = "N", help_heading = "Transfers",
@@ -181,7 +171,7 @@ pub struct CheckpointRequest {
         value_parser = whole::<u64>(..))]
     pub seed: Option<u64>,
 
-    /// How threads wait, and the placement of threads and buffers.
+    /// The placement of threads and buffers.
     #[command(flatten)]
     pub threading: Threading,
 
@@ -189,11 +179,9 @@ pub struct CheckpointRequest {
     #[arg(long, help_heading = "Several hosts", display_order = LAST)]
     pub local_data: bool,
 
-    /// Telemetry interval: an option common to all runs.
-    #[arg(skip)]
-    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    pub telemetry: Telemetry,
+    /// Rarely needed settings of the machine.
+    #[command(flatten)]
+    pub tune: Tuned<MachineTune>,
 
     /// Result folders known to be on the file system of the checkpoints. They are not saved: a
     /// closed run is refused for them before it starts.

@@ -72,9 +72,9 @@ pub fn resolve(
     }
     plan.warnings = warnings::of(&plan, facts);
     let waits = plan.save.waits_for_gpu();
-    plan.warnings.extend(wait_warning(&request.threading, waits));
+    plan.warnings.extend(wait_warning(request.tune.wait, waits));
     let cufile = plan.path().needs_cufile();
-    let statistics = statistics_warning(request.cufile_stats, cufile, host);
+    let statistics = statistics_warning(request.tune.cufile_stats, cufile, host);
     plan.warnings.extend(statistics);
     for (device, placement) in plan.save.each_device() {
         let far = placement::warnings(placement, device, host);

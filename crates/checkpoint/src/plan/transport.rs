@@ -65,6 +65,7 @@ pub(super) fn decide(
         devices: request.device.as_ref(),
         shares: ranks,
         require_gds: request.require_gds,
+        wait: request.tune.wait,
         threading: &request.threading,
     };
     let bare = transport::decide(asked, host, problems);
@@ -103,7 +104,7 @@ pub(super) fn decide(
             queue_depth: queue_depth.max(1),
             chunk_bytes,
             window,
-            pages: request.pages,
+            pages: request.tune.pages,
             // Each rank has one open file.
             streams: ranks.div_ceil(threads),
             ..bare.clone()

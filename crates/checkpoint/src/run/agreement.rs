@@ -231,12 +231,11 @@ fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Fail
 /// Request fields that may differ between hosts: each may have the workload's file elsewhere.
 const APART: [&str; 1] = ["model"];
 /// Names of request fields that differ from their keys.
-const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 5] = [
     ("chunk_bytes", "option --chunk-size"),
     ("folders", "option --dir"),
     ("overlap_step_seconds", "option --overlap"),
     ("pause_seconds", "option --pause"),
-    ("telemetry_seconds", "option --telemetry"),
     consistency_fields::OF_THREADS,
 ];
 

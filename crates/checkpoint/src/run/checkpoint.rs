@@ -86,8 +86,8 @@ pub(super) fn run_over(
     let folders: Vec<_> = plan.request.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
     let gpus = plan.save.accelerators().filter_map(DeviceId::gpu_index);
-    let instruments = Instruments::around(folders, gpus, plan.request.telemetry);
-    let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
+    let instruments = Instruments::around(folders, gpus, plan.request.tune.telemetry);
+    let settings = settings(plan.request.require_gds, plan.request.tune.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
     let mut regions = accelerators.regions(&[&plan.save, &plan.restore])?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());

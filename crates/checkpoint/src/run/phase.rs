@@ -255,7 +255,8 @@ impl<'a> Stage<'a> {
         }
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::with_fine_start(self.plan.request.telemetry, self.instruments);
+        let mut sampler =
+            Sampler::with_fine_start(self.plan.request.tune.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missed.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();

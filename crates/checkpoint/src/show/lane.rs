@@ -83,7 +83,8 @@ impl Lane for CheckpointResults {
         settings.add("cold", switch(plan.request.cold), &[]);
         settings.add("verify", plan.request.verify.words(), &[]);
         settings.add("local data", switch(plan.request.local_data), &[]);
-        let level = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+        let level =
+            plan.request.tune.cufile_stats.map_or("none".to_string(), |level| level.to_string());
         settings.add("cuFile statistics", level, &[]);
         let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
         settings.add("client", client, &["client"]);

@@ -46,7 +46,7 @@ pub use model::{Attention, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, SECONDS, SEED};
 pub use prompts::{Prompt, Prompts};
-pub use request::{KvcacheRequest, Profile, Speed};
+pub use request::{KvcacheRequest, KvcacheTune, Profile, Speed};
 pub use resolve::resolve;
 pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
 pub use serving_request::ServingRequest;

@@ -10,6 +10,7 @@ use stormlp_core::names::{Named, unknown};
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
+use stormlp_core::tune::Tuned;
 use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
 use strum::{Display, EnumString, VariantNames};
 
@@ -208,9 +209,18 @@ pub struct KvcacheRequest {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Telemetry interval: an option common to all runs.
-    #[arg(skip)]
-    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
+    /// Rarely needed settings.
+    #[command(flatten)]
+    pub tune: Tuned<KvcacheTune>,
+}
+
+/// The keys of `--tune`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KvcacheTune {
+    /// Interval of samples of devices, host, network and GPUs: 10ms to 60s, or off
+    #[arg(long, value_name = "INTERVAL", default_value = "100ms")]
+    #[serde(rename = "telemetry_seconds")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
 }

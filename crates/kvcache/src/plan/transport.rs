@@ -53,6 +53,7 @@ pub(super) fn decide(
         devices: request.device.as_ref(),
         shares: threads.into(),
         require_gds: request.require_gds,
+        wait: None,
         threading: &Threading::default(),
     };
     let bare = transport::decide(asked, host, problems);

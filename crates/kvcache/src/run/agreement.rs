@@ -8,7 +8,7 @@ use stormlp_hosts::peers::Peers;
 use crate::plan::{KvcacheFacts, KvcacheRequest};
 
 /// Names of request fields that differ from their keys.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 8] = [
     ("capacity_bytes", "option --capacity"),
     ("chunk_bytes", "option --chunk-size"),
     ("duration_seconds", "option --duration"),
@@ -17,7 +17,6 @@ const NAMES: [(&str, &str); 9] = [
     ("model", "MODEL"),
     ("pause_seconds", "option --pause"),
     ("serving", "options for serving"),
-    ("telemetry_seconds", "option --telemetry"),
 ];
 
 /// What must be equal on all hosts.

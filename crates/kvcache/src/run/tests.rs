@@ -8,12 +8,13 @@ use stormlp_core::location::Location;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::telemetry::Telemetry;
+use stormlp_core::tune::Tuned;
 use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::storage::{Disk, Storage};
 use tempfile::TempDir;
 
 use super::*;
-use crate::plan::{Content, KvcachePlan, KvcacheRequest, Model, Noise, resolve};
+use crate::plan::{Content, KvcachePlan, KvcacheRequest, KvcacheTune, Model, Noise, resolve};
 use crate::report::{KvcacheReport, Timed};
 
 /// A request for a short run of small objects in `folder`.
@@ -23,7 +24,7 @@ fn request(folder: &Path) -> KvcacheRequest {
         users: Some(3),
         duration_seconds: Some(0.8),
         folder: Some(Location::from(folder)),
-        telemetry: Telemetry::off(),
+        tune: Tuned(KvcacheTune { telemetry: Telemetry::off() }),
         ..KvcacheRequest::default()
     }
 }

@@ -268,7 +268,7 @@ impl Stage<'_> {
         self.meet().inspect_err(|_| failed.stop())?;
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
+        let mut sampler = Sampler::new(self.plan.request.tune.telemetry, self.instruments);
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
         self.works().inspect_err(|_| failed.stop())?;

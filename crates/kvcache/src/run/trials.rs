@@ -83,7 +83,7 @@ impl RunFolder {
             &settings(plan.request.serving.require_gds, None),
         )?;
         let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
-        let telemetry = plan.request.telemetry;
+        let telemetry = plan.request.tune.telemetry;
         let started = Instant::now();
         let noise = make_noise(plan);
         Ok(Self {

@@ -149,9 +149,9 @@ impl CellPlanner<'_> {
             queue_depth: depth,
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
             submit_batch: batch.unwrap_or_else(|| transport::submit_batch(path, depth)),
-            pages: request.pages,
+            pages: request.tune.pages,
             register_buffers: !request.no_register,
-            wait: request.threading.wait.unwrap_or_default(),
+            wait: request.tune.wait.unwrap_or_default(),
             placement: self.placement.clone(),
             ..Transport::bare(path, engine, request.engine, device)
         }

@@ -35,7 +35,7 @@ const NOWHERE: [&str; 13] = [
 const OF_A_HOST: [&str; 4] = ["engine", "placement", "thread_groups", "region_bytes"];
 /// Fields that are not part of the work of a run: how it was requested and named, file locations,
 /// repetitions, the random order drawn, and what counts as an error.
-const OF_A_RUN: [&str; 36] = [
+const OF_A_RUN: [&str; 37] = [
     "request.name",
     "request.preset",
     "request.repeat",
@@ -43,7 +43,8 @@ const OF_A_RUN: [&str; 36] = [
     "request.seed",
     "request.require_gds",
     "request.require_direct",
-    "request.telemetry_seconds",
+    "request.tune.telemetry_seconds",
+    "request.tune.wait",
     // The cells, thread groups and files have them.
     "request.paths",
     "request.optional_paths",
@@ -58,7 +59,7 @@ const OF_A_RUN: [&str; 36] = [
     "request.devices",
     "request.fsync",
     "request.memory",
-    "request.pages",
+    "request.tune.pages",
     "request.no_register",
     "request.engine",
     "request.submit_batch",

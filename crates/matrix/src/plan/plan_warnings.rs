@@ -29,7 +29,7 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
     }
     warnings.extend(transport::engine_warning(request.engine, facts));
     let waits = runnable.iter().any(|cell| cell.transport.waits_for_gpu());
-    warnings.extend(transport::wait_warning(&request.threading, waits));
+    warnings.extend(transport::wait_warning(request.tune.wait, waits));
     let refused = |c: &&&CellPlan| c.transport.path.wants_direct() && !c.direct;
     if let Some(cell) = runnable.iter().find(refused).filter(|_| request.open_direct) {
         warnings.push(Warning::new(
@@ -44,7 +44,7 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
     warnings.extend(idle_devices(plan));
     warnings.extend(queue_depth(&runnable));
     let uses_cufile = runnable.iter().any(|cell| cell.transport.path.needs_cufile());
-    warnings.extend(statistics_warning(request.cufile_stats, uses_cufile, facts));
+    warnings.extend(statistics_warning(request.tune.cufile_stats, uses_cufile, facts));
     warnings.extend(pattern_work(request, &runnable));
     warnings.extend(holes(plan, &runnable));
     warnings.extend(lives_in_memory(plan));

@@ -12,8 +12,8 @@ use stormlp_core::location::names_object;
 use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{MemoryKind, PathKind};
-use stormlp_core::telemetry::Telemetry;
-use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Pages, Threading};
+use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Threading};
+use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::units::ByteSize;
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
 use stormlp_core::verify::Verify;
@@ -324,15 +324,6 @@ pub struct MatrixRequest {
     )]
     pub memory: MemoryKind,
 
-    /// Page size for buffers in host memory: huge (if available) or small
-    #[arg(
-        long,
-        value_name = "SIZE",
-        help_heading = "Accelerator and engine",
-        default_value = "huge"
-    )]
-    pub pages: Pages,
-
     /// Do not register buffers with cuFile
     #[arg(long, help_heading = "Accelerator and engine")]
     pub no_register: bool,
@@ -378,25 +369,17 @@ pub struct MatrixRequest {
     #[arg(long, help_heading = "Accelerator and engine")]
     pub require_gds: bool,
 
-    /// cuFile statistics level during the measurement, which costs time: 0 is off, 3 reports routes
-    /// [default: routes of a few transfers, before the measurement unless files are small]
-    #[arg(long, value_name = "LEVEL",
-        help_heading = "Accelerator and engine", value_parser = whole::<u8>(0..=3))]
-    pub cufile_stats: Option<u8>,
-
     /// Fail if the file system does not support O_DIRECT
     #[arg(long, help_heading = "Accelerator and engine")]
     pub require_direct: bool,
 
-    /// How threads wait, and the placement of threads and buffers.
+    /// The placement of threads and buffers.
     #[command(flatten)]
     pub threading: Threading,
 
-    /// Telemetry interval for devices, host, network and GPUs in seconds; `null` if disabled.
-    #[serde(rename = "telemetry_seconds")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    #[arg(skip)]
-    pub telemetry: Telemetry,
+    /// Rarely needed settings of the machine.
+    #[command(flatten)]
+    pub tune: Tuned<MachineTune>,
 }
 
 impl MatrixRequest {

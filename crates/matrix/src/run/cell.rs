@@ -204,7 +204,7 @@ impl Bench<'_> {
         let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
         cell.transport.path.needs_cufile()
             && !changes_cache
-            && self.plan.request.cufile_stats.is_none()
+            && self.plan.request.tune.cufile_stats.is_none()
             && cufile::Driver::current().is_some_and(counts)
     }
 
@@ -276,7 +276,7 @@ impl Bench<'_> {
         drivers: &DriverSet,
         devices: &BlockDevices,
     ) -> Result<WatchedCell, MatrixError> {
-        let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
+        let mut sampler = Sampler::new(self.plan.request.tune.telemetry, self.instruments);
         if self.plan.request.warmup_seconds == 0.0 {
             // Sampled before the first transfer so that no byte is missed.
             sampler.look(0, Counters::now(drivers, devices));
@@ -286,7 +286,7 @@ impl Bench<'_> {
         let started_unix_seconds = self.side.has_hosts().then(unix_seconds);
         self.side.measures(self.stop)?;
         let measured_from = start + Duration::from_secs_f64(self.plan.request.warmup_seconds);
-        let interval = self.plan.request.telemetry.tick();
+        let interval = self.plan.request.tune.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
             let left = measured_from.saturating_duration_since(Instant::now());
             watch.sleep(interval.min(left));

@@ -81,12 +81,12 @@ pub fn run(
     side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
+    let settings = settings(plan.request.require_gds, plan.request.tune.cufile_stats);
     // Cells that need what does not open say why.
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.gpu_index());
-    let instruments = Instruments::around(places(&plan), gpus, plan.request.telemetry);
+    let instruments = Instruments::around(places(&plan), gpus, plan.request.tune.telemetry);
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,

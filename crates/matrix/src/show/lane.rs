@@ -145,11 +145,11 @@ fn of_group(group: &CellGroup<'_>) -> Vec<Figure> {
 const OPTIONS: &[(&str, &str)] = &[
     ("cells.engine", "--engine"),
     ("cells.fsync", "--fsync"),
-    ("cells.pages", "--pages"),
+    ("cells.pages", "--tune pages"),
     ("cells.submit_batch", "--submit-batch"),
     ("cells.register_buffers", "--no-register"),
     ("request.cache", "--cache"),
-    ("request.cufile_stats", "--cufile-stats"),
+    ("request.tune.cufile_stats", "--tune cufile-stats"),
     ("request.duration_seconds", "--duration"),
     ("request.fill", "--fill"),
     ("request.passes", "--passes"),

@@ -29,7 +29,7 @@ pub const NO_COURSE: &str = "the report contains fewer than two intervals, or no
 pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, String)]) -> Group {
     let mut drawn = Group::new(title);
     if series.tracks.is_empty() {
-        let why = "telemetry was off (`--telemetry`)";
+        let why = "telemetry was off (`--tune telemetry`)";
         drawn.absent.push(format!("Devices, host and network over time: {why}."));
         return drawn;
     }
@@ -180,7 +180,7 @@ mod tests {
         let points: Vec<_> = lines.lines[0].points().collect();
         assert_eq!(points, [(0.25, 2.0), (0.75, 4.0), (1.125, 4.0)]);
         let none = over_time("Around the run", &Series::default(), &[]);
-        assert!(none.charts.is_empty() && none.absent[0].contains("--telemetry"));
+        assert!(none.charts.is_empty() && none.absent[0].contains("--tune telemetry"));
     }
 
     #[test]

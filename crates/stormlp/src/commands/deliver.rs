@@ -16,7 +16,6 @@ use stormlp_core::json;
 use stormlp_core::location::names_object;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
-use stormlp_core::telemetry::Telemetry;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::comparison::{Comparison, Named, Terms};
 use stormlp_show::document::{Document, DryRun};
@@ -64,11 +63,6 @@ pub(crate) struct OutputArgs {
     /// Tag to save in the report, for `stormlp report --tag`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     tag: Vec<Tag>,
-
-    /// Telemetry interval for devices, host, network and GPUs, from 10ms to 60s, or `off` [default:
-    /// 100ms]
-    #[arg(long, value_name = "INTERVAL")]
-    telemetry: Option<Telemetry>,
 }
 
 /// The checked options: errors appear before the run.
@@ -108,11 +102,6 @@ impl OutputArgs {
         let shared =
             |folder: &PathBuf| file_system(folder).is_some_and(|found| data.contains(&found));
         all.into_iter().flatten().filter(shared).collect()
-    }
-
-    /// The telemetry interval.
-    pub(crate) fn telemetry(&self) -> Telemetry {
-        self.telemetry.unwrap_or_default()
     }
 
     /// Prints the plan of a run that may have problems, and ends as the run would.

@@ -2,7 +2,7 @@
 
 use stormlp_core::failure::Failure;
 use stormlp_core::path::PathKind;
-use stormlp_core::transport::Threading;
+use stormlp_core::tune::MachineTune;
 
 /// Rejects `options` that are given; `place` says where they have no effect.
 ///
@@ -23,8 +23,8 @@ pub(crate) fn refuse(options: &[(&str, bool)], place: &str) -> Result<(), Failur
 /// With exit code 2.
 pub(crate) fn refuse_on_path(
     path: PathKind,
-    threading: &Threading,
-    (require_gds, cufile_stats): (bool, Option<u8>),
+    tune: &MachineTune,
+    require_gds: bool,
     has_device: bool,
 ) -> Result<(), Failure> {
     let with_path = match path {
@@ -33,11 +33,12 @@ pub(crate) fn refuse_on_path(
         path => format!("with --path {path}"),
     };
     if !path.needs_cufile() {
-        let options = [("--require-gds", require_gds), ("--cufile-stats", cufile_stats.is_some())];
+        let counts = ("--tune cufile-stats", tune.cufile_stats.is_some());
+        let options = [("--require-gds", require_gds), counts];
         refuse(&options, &format!("{with_path}, which cuFile does not move"))?;
     }
     if !path.ends_in_accelerator() {
-        let options = [("--wait", threading.wait.is_some()), ("--device", has_device)];
+        let options = [("--tune wait", tune.wait.is_some()), ("--device", has_device)];
         refuse(&options, &format!("{with_path}, which ends in host memory"))?;
     }
     Ok(())

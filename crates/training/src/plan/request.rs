@@ -12,8 +12,8 @@ use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
-use stormlp_core::telemetry::Telemetry;
-use stormlp_core::transport::{Devices, EngineChoice, Pages, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Threading};
+use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::section::DataFormat;
@@ -161,12 +161,6 @@ pub struct TrainRequest {
     #[arg(long, help_heading = "Reading")]
     pub require_gds: bool,
 
-    /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
-    /// [default: routes of the first transfers only]
-    #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3),
-        help_heading = "Reading")]
-    pub cufile_stats: Option<u8>,
-
     /// Drop files from the page cache before each epoch, and verify it [default for a starter
     /// dataset]
     #[arg(long, help_heading = "Reading")]
@@ -183,16 +177,12 @@ pub struct TrainRequest {
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")]
     pub engine: EngineChoice,
 
-    /// Page size for buffers in host memory: huge (if available) or small
-    #[arg(long, value_name = "SIZE", default_value = "huge", help_heading = "Reading")]
-    pub pages: Pages,
-
     /// I/O threads of this process [default: one per CPU, or one per read where reads block]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024),
         help_heading = "Reading")]
     pub threads: Option<u32>,
 
-    /// How threads wait, and the placement of threads and buffers.
+    /// The placement of threads and buffers.
     #[command(flatten)]
     pub threading: Threading,
 
@@ -239,11 +229,9 @@ pub struct TrainRequest {
     #[serde(skip)]
     pub drawn_seed: u64,
 
-    /// Telemetry interval, an option common to all runs; in seconds, `null` disables it.
-    #[arg(skip)]
-    #[serde(rename = "telemetry_seconds")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    pub telemetry: Telemetry,
+    /// Rarely needed settings of the machine.
+    #[command(flatten)]
+    pub tune: Tuned<MachineTune>,
 
     /// Whether to keep the times of every step, for MLPerf's files.
     #[arg(skip)]

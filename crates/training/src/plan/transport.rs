@@ -132,6 +132,7 @@ pub(super) fn decide(
         devices: request.device.as_ref(),
         shares: reader.accelerators.into(),
         require_gds: request.require_gds,
+        wait: request.tune.wait,
         threading: &request.threading,
     };
     let mut bare = transport::decide(asked, host, problems);
@@ -166,7 +167,7 @@ pub(super) fn decide(
     let streams = reader.loader.streams() * reader.accelerators as usize;
     let transport = sizes.within(Transport {
         streams: streams.clamp(1, room.max(1)),
-        pages: request.pages,
+        pages: request.tune.pages,
         ..bare
     });
     gpu_limits::check(&transport, FLIGHT, host, problems);

@@ -31,9 +31,9 @@ pub(super) fn of(
     warnings.extend(ring_instead(plan));
     warnings.extend(plan.transport.emulated.then(transport::emulated_warning));
     let waits = plan.transport.waits_for_gpu();
-    warnings.extend(transport::wait_warning(&request.threading, waits));
+    warnings.extend(transport::wait_warning(request.tune.wait, waits));
     let cufile = plan.transport.path.needs_cufile();
-    warnings.extend(transport::statistics_warning(request.cufile_stats, cufile, host));
+    warnings.extend(transport::statistics_warning(request.tune.cufile_stats, cufile, host));
     for (device, placement) in plan.transport.each_device() {
         warnings.extend(placement::warnings(placement, device, host));
     }

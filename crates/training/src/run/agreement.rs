@@ -95,7 +95,7 @@ const NAMES: [(&str, &str); 5] = [
     ("compute", "compute time"),
     ("metric", "parameters metric.*"),
     ("preprocess", "parameter reader.preprocess_time"),
-    ("transport", "way the bytes travel (--path, --engine, --device, --pages)"),
+    ("transport", "way the bytes travel (--path, --engine, --device, --tune pages)"),
 ];
 
 /// Request fields that may differ between hosts: accelerators, location of the files, and what is
@@ -103,10 +103,9 @@ const NAMES: [(&str, &str); 5] = [
 const ASKED_APART: [&str; 6] =
     ["workload", "accelerator", "accelerators", "accelerators_total", "params", "data_dir"];
 /// Names of request fields that differ from their keys.
-const ASKED_NAMES: [(&str, &str); 4] = [
+const ASKED_NAMES: [(&str, &str); 3] = [
     ("compute", "option --compute-time"),
     ("keep_step_times", "option --mlperf-output"),
-    ("telemetry_seconds", "option --telemetry"),
     consistency_fields::OF_THREADS,
 ];
 

@@ -9,6 +9,7 @@ use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::report::Ending;
 use stormlp_core::telemetry::Telemetry;
+use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_transfer::AcceleratorSet;
 use stormlp_transfer::storage::{Disk, Storage};
@@ -70,7 +71,7 @@ fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
         request: TrainRequest {
             cold: false,
             keep_step_times: false,
-            telemetry: Telemetry::Off,
+            tune: Tuned(MachineTune { telemetry: Telemetry::Off, ..plan.request.tune.0.clone() }),
             ..plan.request.clone()
         },
         ..plan.clone()

@@ -67,7 +67,7 @@ impl Lane for TrainResults {
         let plan = &report.plan;
         let warm_up = if plan.runs > 1 { "yes" } else { "no" };
         let of_cufile =
-            plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+            plan.request.tune.cufile_stats.map_or("none".to_string(), |level| level.to_string());
         let without =
             if plan.transport.path.has_engine() { &[][..] } else { &["transport.engine"] };
         let mut settings = Work::of_plan(plan, &[APART, without].concat())
@@ -151,7 +151,7 @@ const APART: &[&str] = &[
 
 /// What follows from one option.
 const OPTIONS: &[(&str, &str)] = &[
-    ("cufile_stats", "--cufile-stats"),
+    ("cufile_stats", "--tune cufile-stats"),
     ("transport.engine", "--engine"),
     ("transport.threads", "--threads"),
 ];

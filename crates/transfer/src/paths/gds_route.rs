@@ -280,7 +280,7 @@ fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
 /// What would prove a route, depending on whether the setting can.
 fn to_prove(seen: &RouteCounts<'_>, by_setting: bool, has_others: bool) -> String {
     let count = match (seen.operations, seen.can_count) {
-        (None, true) => Some("leave out --cufile-stats to have routes counted".to_string()),
+        (None, true) => Some("leave out --tune cufile-stats to have routes counted".to_string()),
         _ => None,
     };
     let have_nvfs_count = match seen.nvfs {

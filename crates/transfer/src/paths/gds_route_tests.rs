@@ -93,7 +93,7 @@ fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
     }
     let told_not_to = RouteCounts { can_count: true, ..nothing() };
     let to_prove = judge(&told_not_to).to_prove.unwrap();
-    assert!(to_prove.contains("--cufile-stats"), "{to_prove}");
+    assert!(to_prove.contains("--tune cufile-stats"), "{to_prove}");
     let off = RouteCounts {
         nvfs: NvidiaFsCounts::NotCounting,
         no_p2pdma: Some("there is none"),

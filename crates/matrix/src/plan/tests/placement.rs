@@ -2,7 +2,7 @@
 
 use super::*;
 use stormlp_core::placement::{CpuList, HostNode, NumaChoice};
-use stormlp_core::transport::{Devices, Threading, WaitMode};
+use stormlp_core::transport::{Devices, WaitMode};
 
 /// A server with a GPU on each of two nodes.
 fn two_nodes() -> HostFacts {
@@ -67,13 +67,13 @@ fn a_node_that_is_not_there_is_refused_and_none_is_bound_when_that_was_typed() {
 #[test]
 fn how_to_wait_is_in_every_transport_and_has_no_effect_without_a_gpu() {
     let mut request = copies(&[0]);
-    request.threading = Threading { wait: Some(WaitMode::Spin), ..Threading::default() };
+    request.tune.wait = Some(WaitMode::Spin);
     let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
     assert!(plan.cells.iter().all(|cell| cell.transport.wait == WaitMode::Spin));
     request.devices = Some(DeviceId::Host.into());
     let plan = resolve(&request, &laptop(), &folder(GIB)).unwrap();
     let message = plan.warnings.iter().find(|w| w.kind == WarningKind::NoEffect).unwrap();
-    assert!(message.fact.contains("--wait spin has no effect"), "{message}");
+    assert!(message.fact.contains("--tune wait=spin has no effect"), "{message}");
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
     let cells: Vec<Group> = fastest.iter().take(room).filter_map(around).collect();
     let mut rest = Group::new("Telemetry of the fastest cells of each path and operation");
     if cells.is_empty() {
-        let off = "No telemetry: it was off (`--telemetry`), or the cells were too short.";
+        let off = "No telemetry: it was off (`--tune telemetry`), or the cells were too short.";
         rest.absent.push(off.to_string());
     }
     [rest].into_iter().chain(cells).collect()

@@ -2,7 +2,9 @@
 
 use super::fixtures::matrix::run_of;
 use super::fixtures::training as fixtures;
+use clap::Args as _;
 use serde_json::Value;
+use stormlp_core::tune::MachineTune;
 use stormlp_show::settings;
 
 use crate::any_report::AnyReport;
@@ -58,13 +60,17 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
 #[test]
 fn options_are_named_as_typed() {
     let line = crate::cli::command();
+    let tune = MachineTune::augment_args(clap::Command::new("tune"));
+    let keys: Vec<&str> = tune.get_arguments().filter_map(|one| one.get_long()).collect();
     for report in reports() {
         let command = line.find_subcommand(report["kind"].as_str().unwrap()).unwrap();
         let known: Vec<&str> = command.get_arguments().filter_map(|one| one.get_long()).collect();
         let work = read(&report).work();
         assert!(work.options().count() > 2);
         for option in work.options() {
-            assert!(known.contains(&&option[2..]), "{option}");
+            let key = option.strip_prefix("--tune ");
+            let names = if key.is_some() { &keys } else { &known };
+            assert!(names.contains(&key.unwrap_or(&option[2..])), "{option}");
         }
     }
 }
@@ -86,7 +92,7 @@ fn location_and_repetitions_are_not_part_of_the_work() {
         (&gds, "/plan/request/seed", 7.into()),
         (&gds, "/plan/files/0/path", "/elsewhere".into()),
         (&train, "/plan/data/folder", "/elsewhere".into()),
-        (&train, "/plan/request/telemetry_seconds", 1.0.into()),
+        (&train, "/plan/request/tune/telemetry_seconds", 1.0.into()),
         (&checkpoint, "/plan/request/folders/0", "/elsewhere".into()),
         (&checkpoint, "/plan/writes", 77.into()),
     ] {

@@ -78,8 +78,7 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
         ];
         refuse(&options, "in a run without saves")?;
     }
-    let of_cufile = (asked.require_gds, asked.cufile_stats);
-    refuse_on_path(asked.path, &asked.threading, of_cufile, asked.device.is_some())
+    refuse_on_path(asked.path, &asked.tune, asked.require_gds, asked.device.is_some())
 }
 
 /// The request, completed from the model's file and other options.
@@ -96,7 +95,6 @@ fn completed(args: &Args) -> Result<CheckpointRequest, Failure> {
         request.folders.push(default_folder(&request.workload));
     }
     refuse_repeated(&request.folders)?;
-    request.telemetry = args.output.telemetry();
     if let Some(file) = &request.client {
         request.calibrated = Some(calibrated_checkpoints(file)?);
     }

@@ -69,9 +69,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Ok(saved) => (saved, request),
         Err(failure) => (None, Err(failure)),
     };
-    let telemetry = args.output.telemetry();
-    let request =
-        request.map(|request| MatrixRequest { resumes: resume.is_some(), telemetry, ..request });
+    let request = request.map(|request| MatrixRequest { resumes: resume.is_some(), ..request });
     let (plan, facts) = agreement::prepare(request, (args.dry_run, resume), &peers, session)?;
     if args.dry_run {
         let layouts = peers.exchange(&plan.layout())?;
@@ -104,13 +102,13 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
     }
     let paths = request.paths();
     if !paths.iter().any(|path| path.ends_in_accelerator()) {
-        let options = [("--wait", request.threading.wait.is_some())];
+        let options = [("--tune wait", request.tune.wait.is_some())];
         refuse(&options, "where transfers end in host memory")?;
     }
     if !paths.iter().any(|path| path.needs_cufile()) {
         let options = [
             ("--no-register", request.no_register),
-            ("--cufile-stats", request.cufile_stats.is_some()),
+            ("--tune cufile-stats", request.tune.cufile_stats.is_some()),
         ];
         refuse(&options, "without a --path that uses cuFile")?;
     }

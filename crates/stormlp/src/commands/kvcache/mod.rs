@@ -121,7 +121,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let mut request = args.request;
     request.command = Session::command_line();
-    request.telemetry = args.output.telemetry();
     request.lists_requests = args.mlperf_output.is_some();
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();

@@ -140,8 +140,7 @@ fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
     let of_objects = asked.data_dir.as_ref().is_some_and(Location::names_objects);
     let usual = if of_objects { PathKind::S3 } else { PathKind::Buffered };
     let path = asked.path.unwrap_or(usual);
-    let of_cufile = (asked.require_gds, asked.cufile_stats);
-    refuse_on_path(path, &asked.threading, of_cufile, asked.device.is_some())
+    refuse_on_path(path, &asked.tune, asked.require_gds, asked.device.is_some())
 }
 
 /// The request for `workload`, completed from the client's file and other options.
@@ -152,7 +151,6 @@ fn completed(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> 
     let mut request = args.request.clone();
     refuse_idle(&request)?;
     request.drawn_seed = fresh_seed();
-    request.telemetry = args.output.telemetry();
     request.keep_step_times = args.mlperf_output.is_some();
     if let Some(file) = request.client.calibration() {
         let (cost, origin) = calibrated(file, workload.dataset.format)?;

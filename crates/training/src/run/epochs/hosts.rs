@@ -134,7 +134,7 @@ impl Runner<'_> {
 
     /// Wait time until the next check of the counters and the other hosts.
     pub(super) fn patience(&self) -> Duration {
-        let tick = self.plan.request.telemetry.tick();
+        let tick = self.plan.request.tune.telemetry.tick();
         match self.hosts {
             None => tick,
             Some(_) => tick.min(LOOK_AT_HOSTS),

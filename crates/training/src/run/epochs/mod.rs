@@ -89,7 +89,7 @@ pub(super) fn run(
         on_epoch,
         judge,
         devices,
-        sampler: Sampler::new(plan.request.telemetry, &instruments),
+        sampler: Sampler::new(plan.request.tune.telemetry, &instruments),
         measured,
         writer,
         written: Vec::new(),
@@ -164,7 +164,7 @@ fn watched(plan: &TrainPlan) -> Option<&Path> {
 /// The instruments for a run of `plan`.
 fn instruments(plan: &TrainPlan, watched: Option<&Path>) -> Instruments {
     let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
-    Instruments::around(watched, gpus, plan.request.telemetry)
+    Instruments::around(watched, gpus, plan.request.tune.telemetry)
 }
 
 impl<'a> Runner<'a> {
@@ -276,7 +276,7 @@ impl<'a> Runner<'a> {
             return Err(Cut::Failed);
         }
         loop {
-            match self.thread_group.shared.wait(self.plan.request.telemetry.tick()) {
+            match self.thread_group.shared.wait(self.plan.request.tune.telemetry.tick()) {
                 None if self.surroundings.stop.is_stopped() => return Err(self.abort()),
                 None => {}
                 Some(_) => break,

@@ -88,9 +88,10 @@ fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
         let mut value = serde_json::to_value(plan).unwrap_or_default();
         // The other options decide the rest of the plan, or are none of its business.
         let asked = value["request"].take();
-        for key in ["workload", "cold", "require_gds", "cufile_stats", "verify"] {
+        for key in ["workload", "cold", "require_gds", "verify"] {
             value[key] = asked[key].clone();
         }
+        value["cufile_stats"] = asked["tune"]["cufile_stats"].clone();
         if has_grown {
             value["data"]["files"] = Value::Null;
             value["steps_per_epoch"] = Value::Null;
