@@ -32,6 +32,7 @@ mod kvcache_servers;
 mod kvcache_serving;
 mod limits;
 mod mission;
+mod mistakes;
 mod objects;
 mod objects_faults;
 mod objects_gateway;

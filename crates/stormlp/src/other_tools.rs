@@ -1,4 +1,5 @@
-//! Leads the options and values of fio and other tools to those of stormlp.
+//! Leads what people type out of habit, such as options of fio or of another command of ours, to what
+//! does the same.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -31,6 +32,33 @@ const OPTIONS: [(&[&str], &str); 24] = [
     (&["output", "output_format"], "--output FILE, whose ending chooses the format"),
 ];
 
+/// Options of mlpstorage and elbencho, and what does the same here.
+const OF_OTHERS: [(&[&str], &str); 18] = [
+    (&["num-accelerators", "max-accelerators"], "--accelerators"),
+    (&["accelerator-type"], "--accelerator"),
+    (&["num-client-hosts", "client-hosts"], "--hosts"),
+    (&["client-host-memory-in-gb"], "--host-memory"),
+    (&["num-processes"], "--ranks"),
+    (&["num-files-train"], "--files"),
+    (&["checkpoint-folder"], "--dir"),
+    (&["data-dir"], "--dir"),
+    (&["data-dir", "dir"], "--data-dir"),
+    (&["cache-dir"], "--dir"),
+    (&["block"], "--io-size"),
+    (&["timelimit"], "--duration"),
+    (&["write"], "--op write"),
+    (&["read"], "--op read"),
+    (&["rand"], "--op randread"),
+    (&["gpuids"], "--device"),
+    (&["delfiles"], "--clean"),
+    (
+        &["csvfile", "jsonfile", "resfile", "export", "json"],
+        "--output FILE, whose ending chooses the format",
+    ),
+];
+/// gdsio's options of one letter, where they are no options of ours.
+const OF_GDSIO: &str = "dwsixIfDkTVRoumGyFntp";
+
 /// Values that other tools have for options of ours, and what does the same here.
 const VALUES: [(&str, &str, &str); 9] = [
     ("--op", "rw", "--op read --read-percent 50"),
@@ -58,8 +86,23 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str) {
             let known = VALUES.iter().find(|(name, theirs, _)| *name == option && *theirs == value);
             known.map(|(.., ours)| format!("{value} is {ours} here"))
         }
+        ErrorKind::MissingRequiredArgument if command == "plan" => Some(
+            "name the storage, such as --storage 4x:read=14.5GB/s,latency=80us, or a report of \
+             `stormlp gds`; --list-storage shows known drives"
+                .to_string(),
+        ),
+        ErrorKind::InvalidSubcommand => {
+            let all = crate::cli::command();
+            let within = all.find_subcommand(command).unwrap_or(&all);
+            let names: Vec<&str> = within.get_subcommands().map(clap::Command::get_name).collect();
+            Some(format!("use one of {}", names.join(", ")))
+        }
         _ => None,
     };
+    // clap's own advice is to take an unknown option for a value, which is never meant.
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedArg);
         let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
@@ -67,20 +110,52 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str) {
     }
 }
 
-/// What `unknown` is in `command`: one of its own options with underscores, or an option of fio.
+/// What `unknown` is in `command`: one of its own options or arguments, misspelt, an option of another
+/// tool, or of another command of ours.
 fn for_option(unknown: &str, command: &str) -> Option<String> {
     let name = unknown.trim_start_matches('-');
     let dashed = name.replace('_', "-");
     if dashed != name && has(command, &dashed) {
         return Some(format!("{unknown} is --{dashed} here"));
     }
-    let (_, ours) = OPTIONS.iter().find(|(theirs, _)| theirs.contains(&name))?;
-    let first = ours.trim_start_matches('-').split([' ', ',']).next().unwrap_or_default();
-    if has(command, first) {
-        Some(format!("{unknown} is {ours} here"))
-    } else {
-        Some(format!("{unknown} is fio's; `stormlp gds` measures as fio does: there it is {ours}"))
+    if command == "gds" && !unknown.starts_with("--") && OF_GDSIO.contains(name) {
+        return Some(format!("{unknown} is gdsio's: `stormlp gdsio` takes gdsio's own arguments"));
     }
+    if let Some(argument) = argument(command, name) {
+        return Some(format!("give {argument} alone, without {unknown}"));
+    }
+    let theirs = OPTIONS.iter().chain(&OF_OTHERS);
+    let theirs = theirs.filter(|(theirs, _)| theirs.contains(&name)).map(|(_, ours)| *ours);
+    let is_here = |ours: &&str| {
+        has(command, ours.trim_start_matches('-').split([' ', ',']).next().unwrap_or_default())
+    };
+    if let Some(ours) = theirs.clone().find(is_here) {
+        return Some(format!("{unknown} is {ours} here"));
+    }
+    let all = crate::cli::command();
+    let owners: Vec<&str> = all
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .filter(|owner| has(owner, name) && unknown.starts_with("--"))
+        .collect();
+    match (owners.as_slice(), theirs.clone().next()) {
+        ([], None) => None,
+        ([], Some(ours)) => Some(format!(
+            "{unknown} is fio's; `stormlp gds` measures as fio does: there it is {ours}"
+        )),
+        (owners, _) => Some(format!(
+            "{unknown} is an option of {}; `stormlp {command} --help` lists those of {command}",
+            owners.join(", ")
+        )),
+    }
+}
+
+/// The argument without an option that a command calls `name`.
+fn argument(command: &str, name: &str) -> Option<String> {
+    let all = crate::cli::command();
+    let mut arguments = all.find_subcommand(command)?.get_positionals();
+    let found = arguments.find(|argument| argument.get_id() == name)?;
+    found.get_value_names()?.first().map(ToString::to_string)
 }
 
 /// Whether a command of ours has the option `--NAME`.
@@ -98,6 +173,12 @@ mod tests {
     #[test]
     fn every_answer_names_options_that_exist() {
         let answers = OPTIONS.iter().map(|(_, ours)| *ours);
+        for (_, ours) in OF_OTHERS {
+            let first = ours.trim_start_matches('-').split([' ', ',']).next().unwrap();
+            let all = crate::cli::command();
+            let mut commands = all.get_subcommands();
+            assert!(commands.any(|command| has(command.get_name(), first)), "{ours}");
+        }
         for ours in answers.chain(VALUES.iter().map(|(.., ours)| *ours)) {
             for word in ours.split([' ', ',']).filter_map(|word| word.strip_prefix("--")) {
                 assert!(has("gds", word), "--{word}");
@@ -109,6 +190,12 @@ mod tests {
     fn options_of_fio_are_answered_where_they_are_typed() {
         for (unknown, command, expected) in [
             ("--iodepth", "gds", "--iodepth is --queue-depth here"),
+            ("-w", "gds", "`stormlp gdsio` takes gdsio's own arguments"),
+            ("--workload", "train", "give WORKLOAD alone, without --workload"),
+            ("--num-accelerators", "train", "--num-accelerators is --accelerators here"),
+            ("--block", "gds", "--block is --io-size here"),
+            ("--checkpoint-folder", "checkpoint", "--checkpoint-folder is --dir here"),
+            ("--mtbf", "train", "--mtbf is an option of plan"),
             ("--queue_depth", "gds", "--queue_depth is --queue-depth here"),
             (
                 "--numjobs",

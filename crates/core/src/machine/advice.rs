@@ -47,7 +47,10 @@ impl Advice {
 }
 
 fn build(machine: &Machine, found: &mut Advice) {
-    found.0.extend(machine.host.debug_build());
+    if !machine.host.release_build {
+        let remedy = "measure with `cargo build --release`";
+        found.add(WarningKind::DebugBuild, "this is a debug build", remedy);
+    }
     if machine.build.statically_linked {
         found.add(
             WarningKind::NoEffect,

@@ -16,7 +16,6 @@ use stormlp_core::facts::FoundFile;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
-use stormlp_core::units::counted;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Facts, Kind, RecordedState, Storage};
 
@@ -54,7 +53,7 @@ pub fn verify(
     }
     let files = plan.dataset.files();
     observer.event(&Event::PhaseStarted {
-        label: format!("verifying {}", counted(files, "file")),
+        label: format!("verifying {files} files"),
         total: Some(files),
         unit: Unit::Files,
     });

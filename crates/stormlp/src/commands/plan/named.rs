@@ -51,6 +51,11 @@ pub(super) fn storage(text: &str) -> Result<KnownStorage, Failure> {
     if let Some(described) = KnownStorage::described(text, Disk.look(path)?.is_some())? {
         return Ok(described);
     }
+    if text.ends_with("/s") && !text.contains('=') {
+        let message = format!("--storage: `{text}` does not say what it is");
+        return Err(Failure::usage(message)
+            .with_help(format!("use --storage read={text}, with latency=80us if you know it")));
+    }
     let report = saved::gds(path).map_err(|failure| {
         failure.with_help(
             "--storage takes a report of `stormlp gds`, or figures such as \

@@ -103,6 +103,17 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let filter = Filter { kind: args.kind, tags: tag::collect(&args.tag).map_err(Failure::usage)? };
     let show = args.show;
     let places = if args.places.is_empty() { vec![results_folder()] } else { args.places };
+    if let [only] = places.as_slice()
+        && !only.exists()
+    {
+        let message = match only.to_str() {
+            Some("list" | "show") => format!("{} is no folder", only.display()),
+            _ => format!("there are no reports in {}", only.display()),
+        };
+        let help = "run `stormlp gds` first; then `stormlp report` lists its reports, and `stormlp \
+                    report DIR` those of another folder";
+        return Err(Failure::machine(anyhow::anyhow!(message)).with_help(help));
+    }
     let files: Vec<PathBuf> =
         places.iter().map(|place| saved::file(place)).collect::<Result<_, _>>()?;
     if let [only] = files.as_slice()

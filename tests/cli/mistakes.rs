@@ -1,0 +1,62 @@
+//! Command lines that people type by mistake: each answer names what to type instead.
+
+use crate::stormlp;
+
+/// What is typed, the exit code, and what the answer has to name.
+const MISTAKES: [(&str, i32, &str); 36] = [
+    ("gds --io-size 1X", 2, "write a number with K, M, G"),
+    ("gds --iosize 1M", 2, "'--io-size'"),
+    ("gds --bs 4k", 2, "--bs is --io-size here"),
+    ("gds --iodepth 32", 2, "--iodepth is --queue-depth here"),
+    ("gds --rw randread", 2, "--rw is --op here"),
+    ("gds --numjobs 4", 2, "--numjobs is --threads here"),
+    ("gds --block 4k", 2, "--block is --io-size here"),
+    ("gds --timelimit 5", 2, "--timelimit is --duration here"),
+    ("gds --rand", 2, "--rand is --op randread here"),
+    ("gds --export a.csv", 2, "--export is --output FILE"),
+    ("gds --path gpu", 2, "did you mean `cpu`?"),
+    ("gds --path direct", 2, "--path cpu, which opens files with O_DIRECT"),
+    ("gds --dir /nonexistent/x", 4, "mkdir -p"),
+    ("gds --file nofile", 4, "--file-size to create it"),
+    ("gds --numa 5000", 4, "leave the node out"),
+    ("gds -w 8 -s 1G", 2, "`stormlp gdsio` takes gdsio's own arguments"),
+    ("gds -I 0", 2, "`stormlp gdsio` takes gdsio's own arguments"),
+    ("train unet", 3, "did you mean `unet3d`?"),
+    ("train unet3d --accelerator h200", 3, "set --compute-time"),
+    ("train unet3d --params batch_size=4", 3, "did you mean `reader.batch_size`?"),
+    ("train --workload unet3d", 2, "give WORKLOAD alone, without --workload"),
+    ("train unet3d --num-accelerators 4", 2, "--num-accelerators is --accelerators here"),
+    ("train unet3d --accelerator-type h100", 2, "--accelerator-type is --accelerator here"),
+    ("train llama3-8b", 3, "`stormlp checkpoint llama3-8b`"),
+    ("train unet3d --mtbf 5h", 2, "--mtbf is an option of plan"),
+    ("checkpoint --model llama3-8b", 2, "give MODEL|FILE.yaml alone, without --model"),
+    ("checkpoint llama3-8b --checkpoint-folder x", 2, "--checkpoint-folder is --dir here"),
+    ("checkpoint llama3-8b --num-processes 8", 2, "--num-processes is --ranks here"),
+    ("plan unet3d", 2, "--storage 4x:read=14.5GB/s,latency=80us"),
+    ("plan unet3d --storage 14GB/s", 2, "--storage read=14GB/s"),
+    ("report", 4, "run `stormlp gds` first"),
+    ("report list", 4, "`stormlp report` lists its reports"),
+    ("submission rehearse unet3d", 2, "use one of check"),
+    ("frobnicate", 2, "use one of gds, gdsio, train"),
+    ("datasize unet3d --num-client-hosts 2", 2, "--num-client-hosts is --hosts here"),
+    ("kvcache --cache-dir x", 2, "--cache-dir is --dir here"),
+];
+
+#[test]
+fn every_mistake_is_answered_with_what_to_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut wrong = Vec::new();
+    for (typed, code, answer) in MISTAKES {
+        let mut command = stormlp();
+        command.current_dir(folder.path()).args(typed.split(' ')).env("COLUMNS", "80");
+        let output = command.output().unwrap();
+        // Words are what matters, not where lines break.
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        if output.status.code() != Some(code) || !said.contains(answer) || said.contains("to pass")
+        {
+            wrong.push(format!("{typed}\n  {:?}: {said}\n  not: {answer}", output.status.code()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
