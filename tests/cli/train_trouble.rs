@@ -71,6 +71,19 @@ fn what_this_machine_lacks_is_4_before_a_byte_is_written_and_in_a_dry_run() {
 }
 
 #[test]
+fn a_dry_run_of_a_dataset_that_does_not_fit_prints_its_plan_and_ends_as_the_run_would() {
+    let folder = folder();
+    for (dry, plans) in [("", false), (" --dry-run", true)] {
+        let words = format!("unet3d --full -n 20{dry}");
+        let ended = train(folder.path(), &words).assert().code(4);
+        let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+        assert!(said.contains(" free, but the dataset needs about 9."), "{said}");
+        assert_eq!(stdout(ended).contains("plan of unet3d"), plans);
+    }
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
 fn wrong_words_are_2() {
     let folder = folder();
     for (words, said) in [
@@ -148,11 +161,18 @@ fn a_file_missing_from_our_dataset_is_4_and_fewer_may_be_requested() {
     fs::remove_file(&gone).unwrap();
     let name = gone.file_name().unwrap().to_str().unwrap();
     let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
-    let said = ["23 files", name, "`stormlp datagen unet3d --data-dir data --resume`"];
+    let again = "stormlp datagen unet3d --data-dir data --files 24 --seed 42 --profile v2 \
+                 --params dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000 \
+                 dataset.num_samples_per_file=1 dataset.num_files_eval=0 --resume";
+    let said = ["23 files", name, &format!("`{again}`")];
     check(folder.path(), &words, 4, &said);
     let fewer = train(folder.path(), &format!("{words} --files 21")).assert();
     let said = String::from_utf8(fewer.success().get_output().stdout.clone()).unwrap();
     assert!(said.contains(name), "others take its place: {said}");
+    // The command it names mends it.
+    let mut mend = stormlp();
+    mend.current_dir(folder.path()).args(again.split(' ').skip(1)).assert().success();
+    train(folder.path(), &words).assert().success();
 }
 
 #[test]
@@ -310,6 +330,19 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
     assert_eq!(blocks[0]["steps"], 2, "what was measured before it");
     let left = fs::read_dir(folder.path().join("ckpt")).unwrap().count();
     assert_eq!(left, 0, "half a checkpoint takes no space");
+}
+
+#[test]
+fn evaluations_that_a_workload_asks_for_are_named_with_why_there_are_none() {
+    let folder = folder();
+    let words = "unet3d --path null --steps 4 --epochs 1 --compute-time 1ms --params \
+        metric.au=0.001 workflow.evaluation=";
+    let told = "keys without effect: workflow.evaluation (stormlp only trains: AU does not include evaluations)";
+    for (asked, is_told) in [("True", true), ("False", false)] {
+        let run = train(folder.path(), &format!("{words}{asked}")).assert().success();
+        let run = stdout(run).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(run.contains(told), is_told, "{run}");
+    }
 }
 
 #[test]

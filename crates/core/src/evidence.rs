@@ -195,6 +195,11 @@ pub struct ObjectChecksums {
     pub differed: u64,
 }
 
+/// `1 reply`, `2 replies`.
+fn of_replies(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "reply" } else { "replies" })
+}
+
 impl ObjectChecksums {
     /// Both together.
     #[must_use]
@@ -226,7 +231,7 @@ impl ObjectChecksums {
         }
         let mut words = vec![checked];
         let replies = self.bare_replies();
-        words.extend((replies > 0).then(|| format!("{replies} replies had no checksum")));
+        words.extend((replies > 0).then(|| format!("{} had no checksum", of_replies(replies))));
         words.extend((self.ranges_unverified > 0).then(|| self.ranges_in_words()));
         words.join("; ")
     }
@@ -252,7 +257,7 @@ impl ObjectChecksums {
         let read_without = self.bare_replies().saturating_sub(self.uploads_unverified);
         let read = of(
             read_without,
-            format!("{read_without} replies had no checksum of what was read"),
+            format!("{} had no checksum of what was read", of_replies(read_without)),
             "have the objects written with checksums (--verify=crc, or --verify-objects crc of \
              datagen) to an endpoint that keeps them, and read all of each",
         );
@@ -265,8 +270,8 @@ impl ObjectChecksums {
         let sent = of(
             self.uploads_unverified,
             format!(
-                "{} replies did not repeat the checksum of what was sent",
-                self.uploads_unverified
+                "{} did not repeat the checksum of what was sent",
+                of_replies(self.uploads_unverified)
             ),
             "whether the endpoint compared it is unknown: read the objects with --verify=crc, or their \
              content with --verify",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::location::Location;
 use crate::path::{EngineKind, PathKind};
 use crate::threads::HostNode;
+use crate::warning::{Warning, WarningKind};
 
 /// Memory of the program itself, its threads and its state for the plan, generously estimated.
 pub const PROCESS_BYTES: u64 = 24 << 20;
@@ -376,6 +377,12 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
+    /// Warns that a debug build may itself be the bottleneck.
+    pub fn debug_build(&self) -> Option<Warning> {
+        let (fact, remedy) = ("this is a debug build", "measure with `cargo build --release`");
+        (!self.release_build).then(|| Warning::new(WarningKind::DebugBuild, fact, remedy))
+    }
+
     /// Memory a run can use: up to a limit if there is one, otherwise all of it.
     pub fn usable_memory_bytes(&self) -> u64 {
         self.memory_limit_bytes.unwrap_or(self.memory_bytes).min(self.memory_bytes)

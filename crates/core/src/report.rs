@@ -16,7 +16,7 @@ use crate::note::{Cause, Note};
 use crate::path::PathKind;
 use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
-use crate::warning::{Warning, WarningKind};
+use crate::warning::Warning;
 
 /// The version of the saved report's format. It increases when an old reader would misread a new
 /// file; added fields do not increase it.
@@ -88,14 +88,6 @@ pub struct DeviceBytes {
 }
 
 impl Head {
-    /// Warns that a debug build may itself be the bottleneck.
-    pub fn debug_build(&self) -> Option<Warning> {
-        let (fact, remedy) =
-            ("stormlp was built without optimisations", "use a release build for measurements");
-        let is_debug = !self.host.release_build;
-        is_debug.then(|| Warning::new(WarningKind::DebugBuild, fact, remedy))
-    }
-
     /// The head of a run that is starting, in the current format version.
     pub fn new(kind: ReportKind, command: String, started_at: String, host: HostFacts) -> Self {
         Self {

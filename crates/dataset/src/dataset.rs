@@ -97,6 +97,19 @@ impl Recipe {
     pub fn text(&self) -> String {
         format!("{self:?}")
     }
+
+    /// Estimated size of the dataset in bytes: its number of files times the size of a mean one.
+    ///
+    /// # Errors
+    /// Like [`Dataset::new`].
+    pub fn estimated_bytes(&self) -> Result<f64, RecipeError> {
+        check(self)?;
+        let without =
+            Self { valid_files: 0, train_subfolders: 0, valid_subfolders: 0, ..self.clone() };
+        let one = Dataset::new(Self { train_files: 1, ..without })?;
+        let samples = (self.train_files + self.valid_files) as f64 * self.samples_per_file as f64;
+        Ok(samples * one.mean_sample_bytes())
+    }
 }
 
 /// Serialises the recipe, which determines everything else.

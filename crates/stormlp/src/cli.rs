@@ -257,6 +257,41 @@ mod tests {
         }
     }
 
+    /// The examples in the help of `command` and its subcommands, each from `stormlp` to what follows
+    /// the command.
+    fn examples(command: &clap::Command, found: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let help: String = help.split("\\\n").map(str::trim_start).collect();
+        let lines = help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        for line in lines {
+            let Some(at) = line.find("stormlp ") else { continue };
+            let ends =
+                ["  ", " > ", " && "].into_iter().filter_map(|end| line[at..].find(end)).min();
+            found.push(line[at..][..ends.unwrap_or(line.len() - at)].to_string());
+        }
+        command.get_subcommands().for_each(|below| examples(below, found));
+    }
+
+    /// The words of a command line, whose quoted parts are one word each.
+    fn words(line: &str) -> Vec<String> {
+        let parts = line.split('\'').enumerate();
+        let words = parts.flat_map(|(nth, part)| match nth % 2 {
+            0 => part.split_whitespace().map(str::to_string).collect(),
+            _ => vec![part.to_string()],
+        });
+        words.collect()
+    }
+
+    #[test]
+    fn examples_of_the_help_are_understood() {
+        let mut found = Vec::new();
+        examples(&command(), &mut found);
+        assert!(found.len() > 50, "{found:#?}");
+        let wrong = found.iter().filter_map(|line| Some((line, Cli::parsed(words(line)).err()?)));
+        let wrong: Vec<String> = wrong.map(|(line, error)| format!("{line}: {error}")).collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
     #[test]
     fn the_command_line_definition_is_consistent() {
         command().debug_assert();

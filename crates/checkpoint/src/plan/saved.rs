@@ -9,7 +9,7 @@ use super::scale::{Scaling, cut};
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::facts::keeps_files_in_memory;
 use stormlp_core::failure::Problems;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 
 /// Saves and restores required by MLPerf.
@@ -189,7 +189,8 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
         1 => "checkpoint is",
         _ => "checkpoints are",
     };
-    let what = format!("{asked} restores requested; {there} {are} available");
+    let asked = counted(asked as u64, "restore");
+    let what = format!("{asked} requested; {there} {are} available");
     if plan.writes > 0 {
         problems.plan(
             format!("{what}: a run that saves can only restore its own checkpoints"),

@@ -92,7 +92,7 @@ pub(super) fn run_over(
     let mut regions = accelerators.regions(&[&plan.save, &plan.restore])?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
-    report.warnings.extend(report.head.debug_build());
+    report.warnings.extend(report.head.host.debug_build());
     report.results.group = hosts.map(|hosts| hosts.facts.clone());
     let mut run = Run {
         stage: Stage {

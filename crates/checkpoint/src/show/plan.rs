@@ -113,7 +113,7 @@ fn space(plan: &CheckpointPlan) -> String {
     let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
     let free = plan.free_bytes.map_or("not checked".to_string(), gib);
     let peak = gib(plan.peak_bytes);
-    format!("up to {kept} checkpoints at a time: {peak}; free: {free}")
+    format!("up to {} at a time: {peak}; free: {free}", counted(kept, "checkpoint"))
 }
 
 /// The plan as text: the opening, how bytes move, the ranks, and what does not fit.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::MODELLED;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, counted};
 
 use super::plan::mark;
 use super::plan::setup;
@@ -274,9 +274,10 @@ fn phase<'d>(
     );
     let overlaps = results.iter().filter_map(|result| {
         let overlap = result.overlap?;
+        let steps = counted(overlap.steps.into(), "training step");
         Some(format!(
-            "step {}: {} training steps of {:.3} s ran alongside; training was held up {:.3} s",
-            result.step, overlap.steps, overlap.step_seconds, overlap.stall_seconds,
+            "step {}: {steps} of {:.3} s ran alongside; training was held up {:.3} s",
+            result.step, overlap.step_seconds, overlap.stall_seconds,
         ))
     });
     let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");

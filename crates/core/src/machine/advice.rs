@@ -47,10 +47,7 @@ impl Advice {
 }
 
 fn build(machine: &Machine, found: &mut Advice) {
-    if !machine.host.release_build {
-        let remedy = "measure with `cargo build --release`";
-        found.add(WarningKind::DebugBuild, "this is a debug build", remedy);
-    }
+    found.0.extend(machine.host.debug_build());
     if machine.build.statically_linked {
         found.add(
             WarningKind::NoEffect,

@@ -10,7 +10,7 @@ use stormlp_transfer::object::PART_BYTES;
 use stormlp_transfer::storage::{Space, Storage, StorageRouter};
 
 use super::error::GenerateError;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Recipe};
 use crate::manifest::{MADE_BY, ManifestHead};
 use crate::report::GenerateOutline;
 
@@ -21,6 +21,8 @@ const DEPTH: usize = 8;
 /// Buffers per thread for objects, each of a part: one waits for the end, one is filled, and two are
 /// on their way, over a connection each.
 const OBJECT_DEPTH: usize = 4;
+/// The sizes of fewer files than these are drawn in no time.
+const MANY_FILES: u64 = 100_000;
 
 /// What may happen to the contents of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +143,27 @@ impl GeneratePlan {
         let (theirs, ours) = differences(head, &self.manifest_head());
         GenerateError::Another { folder: self.folder.clone(), theirs, ours }
     }
+}
+
+/// Refuses a dataset of many files that is larger than the whole file system, before their sizes are
+/// drawn, which would take minutes. The drawn sizes decide later about all others.
+///
+/// # Errors
+/// [`GenerateError::Space`], or if the folder's file system cannot be queried.
+pub fn check_room(
+    storage: &dyn Storage,
+    folder: &Path,
+    recipe: &Recipe,
+) -> Result<(), GenerateError> {
+    // An invalid recipe is refused by what it lacks.
+    let about = recipe.estimated_bytes().unwrap_or(0.0);
+    let is_large = |space: &Space| about > space.total_bytes as f64;
+    let many = recipe.train_files >= MANY_FILES;
+    let space = if many { room(storage, folder)?.filter(is_large) } else { None };
+    space.map_or(Ok(()), |space| {
+        let (free_bytes, needed_bytes) = (space.free_bytes, about as u64);
+        Err(GenerateError::Space { folder: folder.to_path_buf(), free_bytes, needed_bytes })
+    })
 }
 
 /// Available space for a folder that may not exist yet; `None` if the storage does not tell.

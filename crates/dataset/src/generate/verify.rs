@@ -16,6 +16,7 @@ use stormlp_core::facts::FoundFile;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
+use stormlp_core::units::counted;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Facts, Kind, RecordedState, Storage};
 
@@ -53,7 +54,7 @@ pub fn verify(
     }
     let files = plan.dataset.files();
     observer.event(&Event::PhaseStarted {
-        label: format!("verifying {files} files"),
+        label: format!("verifying {}", counted(files, "file")),
         total: Some(files),
         unit: Unit::Files,
     });

@@ -132,7 +132,7 @@ impl RunFolder {
         let mut report = KvcacheReport::new(head, plan.clone(), KvcacheResults::default());
         report.warnings.clone_from(&plan.warnings);
         report.results.group = hosts.map(|hosts| hosts.facts.clone());
-        report.warnings.extend(report.head.debug_build());
+        report.warnings.extend(report.head.host.debug_build());
         let mut run = Run {
             stage: Stage {
                 plan,

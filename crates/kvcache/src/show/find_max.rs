@@ -25,7 +25,8 @@ pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Docu
             true => "--path cpu",
             false => "a --dir on storage",
         };
-        let answer = format!("storage and memory; use {remedy} for the answer of storage");
+        let seen = of_memory(report);
+        let answer = format!("storage and memory: {seen}; use {remedy} for the answer of storage");
         document.brief.add("answer of", answer);
     }
     document.facts.add(
@@ -52,6 +53,20 @@ pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Docu
         add_run(&mut document, facts, run);
     }
     document
+}
+
+/// How much memory is part of the answer.
+fn of_memory(report: &KvcacheReport) -> String {
+    // Of probes alone there is no trial.
+    let Some(trial) = report.results.trials.last() else {
+        return "more than 10 % was in the page cache, or did not come from devices".to_string();
+    };
+    let share = trial.residency.map(|sample| sample.after_drop * 100.0);
+    let stayed = share.map(|all| format!("{all:.1} % of sampled chunks stayed in the page cache"));
+    let loaded = trial.read.all_bytes().max(1) as f64;
+    let share = trial.device.map(|device| device.read_bytes as f64 / loaded * 100.0);
+    let read = share.map(|all| format!("devices read {all:.1} % of what was loaded"));
+    [stayed, read].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn answer(report: &KvcacheReport, find: &FindServers) -> Answer {
@@ -114,18 +129,32 @@ pub(super) fn chart(find: &FindServers) -> Group {
 mod tests {
     use super::super::fixtures;
     use super::*;
+    use crate::report::SampledResidency;
     use stormlp_core::knee::KneeLimit;
+    use stormlp_core::report::DeviceBytes;
 
     #[test]
-    fn an_answer_with_memory_in_it_is_not_called_that_of_storage() {
+    fn an_answer_with_memory_in_it_is_not_called_that_of_storage_and_says_how_much() {
         let mut report = fixtures::find_max();
         let find = report.results.find_max.as_mut().unwrap();
         find.tried.iter_mut().for_each(|tried| tried.limited_by = Some(KneeLimit::Memory));
-        let document = super::super::document(&report);
-        let headline = &document.headline;
+        let trial = &mut report.results.trials[0];
+        let stays = SampledResidency { objects: 50, before_drop: 1.0, after_drop: 0.103 };
+        trial.residency = Some(stays);
+        let bytes = (trial.read.all_bytes() as f64 * 0.926) as u64;
+        trial.device = Some(DeviceBytes { read_bytes: bytes, written_bytes: 0 });
+        let told = |report: &KvcacheReport| {
+            let document = super::super::document(report);
+            let of = document.brief.0.iter().find(|(name, _)| name == "answer of");
+            (document.headline.clone(), of.unwrap().1.to_string())
+        };
+        let (headline, of) = told(&report);
         assert!(headline.contains(": storage and memory feed 10 servers"), "{headline}");
-        let of = document.brief.0.iter().find(|(name, _)| name == "answer of");
-        assert!(of.unwrap().1.contains("use --path cpu"), "{of:?}");
+        assert!(of.contains("10.3 % of sampled") && of.contains("devices read 92.6 %"), "{of}");
+        assert!(of.contains("use --path cpu"), "{of}");
+        // Of probes alone no shares are known.
+        report.results.trials.clear();
+        assert!(told(&report).1.contains("more than 10 %"));
         let known = fixtures::find_max().results.find_max.unwrap();
         assert!(!is_of_memory(&known));
     }

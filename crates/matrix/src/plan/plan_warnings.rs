@@ -16,14 +16,7 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
     let request = &plan.request;
     let runnable: Vec<&CellPlan> =
         plan.cells.iter().filter(|cell| cell.availability.is_available()).collect();
-    let mut warnings = Vec::new();
-    if !facts.release_build {
-        warnings.push(Warning::new(
-            WarningKind::DebugBuild,
-            "this is not a release build",
-            "measure with `cargo build --release`",
-        ));
-    }
+    let mut warnings = Vec::from_iter(facts.debug_build());
     if runnable.iter().any(|cell| cell.transport.emulated) {
         warnings.push(transport::emulated_warning());
     }

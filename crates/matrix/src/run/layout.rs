@@ -13,6 +13,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_core::stop::StopToken;
+use stormlp_core::units::counted;
 use stormlp_transfer::object::{PART_BYTES, Upload};
 use stormlp_transfer::storage::{Access, Handle, Storage, is_direct_refused};
 use stormlp_transfer::thread_group::{self, Start, Watch};
@@ -47,7 +48,7 @@ pub(crate) fn lay_out(
 ) -> Result<bool, MatrixError> {
     let total: u64 = files.iter().map(|file| file.bytes).sum();
     observer.event(&Event::PhaseStarted {
-        label: format!("laying out {} files", files.len()),
+        label: format!("laying out {}", counted(files.len() as u64, "file")),
         total: Some(total),
         unit: Unit::Bytes,
     });

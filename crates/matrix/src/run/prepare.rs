@@ -14,6 +14,7 @@ use stormlp_core::event::{Event, Observer};
 use stormlp_core::facts::{Identity, keeps_inode_numbers};
 use stormlp_core::location::names_object;
 use stormlp_core::stop::StopToken;
+use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
@@ -285,8 +286,9 @@ pub(crate) fn set_cache(
                 .filter(|file| residency(storage, [**file]).is_none_or(|r| r.share() < 1.0))
                 .collect();
             if !cold.is_empty() {
-                observer
-                    .event(&Event::Note { message: format!("reading {} files once", cold.len()) });
+                observer.event(&Event::Note {
+                    message: format!("reading {} once", counted(cold.len() as u64, "file")),
+                });
             }
             let mut buffer = vec![0; WARM_BYTES];
             for file in cold {

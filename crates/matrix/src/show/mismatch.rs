@@ -14,11 +14,11 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     let (first, others) = verified().find_map(|one| one.mismatches.split_first())?;
     // Cells read the same files, so what they found cannot be added up.
     let found = || verified().map(|one| one.mismatches.len() as u64).filter(|blocks| *blocks > 0);
-    let cells = found().count() as u64;
-    let blocks = counted(found().max().unwrap_or(0), "bad block");
-    let blocks = match cells {
-        0 | 1 => blocks,
-        _ => format!("up to {blocks} in each of {cells} cells"),
+    let (cells, most) = (found().count(), found().max().unwrap_or(0));
+    let up_to = if found().min() == Some(most) { "" } else { "up to " };
+    let blocks = match counted(most, "bad block") {
+        blocks if cells == 1 => blocks,
+        blocks => format!("{up_to}{blocks} in each of {cells} cells"),
     };
     Some(format!(
         "{DATA_MISMATCH} {} at offset {}: read 0x{}, expected 0x{}; {blocks} until the threads \

@@ -1,8 +1,9 @@
 //! The screen that a command ends with: what was set, the table, the most important warnings, and
 //! the answer last, where the prompt follows. All else is shown with `--details`.
 
+use stormlp_core::distinct::distinct;
 use stormlp_core::units::counted;
-use stormlp_core::warning::{Rank, Warning};
+use stormlp_core::warning::{Rank, Warning, WarningKind};
 
 use super::table::{Rules, draw, take_constants, take_hidden};
 use super::{TextPage, laid_out};
@@ -24,6 +25,8 @@ struct Note<'a> {
     /// What is shown whole, or not at all.
     remedy: &'a str,
     is_vital: bool,
+    /// Whether nothing of it may be left out.
+    is_whole: bool,
 }
 
 /// What a screen leaves out.
@@ -107,6 +110,7 @@ fn footnotes_of(table: &Table) -> impl Iterator<Item = Note<'_>> {
         fact: text.clone(),
         remedy: "",
         is_vital: false,
+        is_whole: false,
     })
 }
 
@@ -117,7 +121,7 @@ fn draw_notes(page: &mut TextPage<'_>, notes: Vec<Note<'_>>, room: usize, left_o
     for note in notes {
         let lines = (left / waiting).min(LINES_OF_NOTE);
         waiting -= 1;
-        let shown = note.within(page.width, lines);
+        let shown = note.within(page.width, if note.is_whole { usize::MAX } else { lines });
         let is_whole = shown.as_ref() == Some(&note.text());
         left_out.notes += usize::from(!is_whole);
         if let Some(text) = shown.or_else(|| note.is_vital.then(|| note.text())) {
@@ -134,6 +138,7 @@ impl<'a> Note<'a> {
             fact: warning.subjects_and_fact(),
             remedy: &warning.remedy,
             is_vital: warning.kind.rank() == Rank::Vital,
+            is_whole: warning.kind == WarningKind::EarlierCheckpoints,
         }
     }
 
@@ -179,12 +184,13 @@ impl LeftOut {
             let parts: Vec<String> = parts.iter().flatten().cloned().chain(columns).collect();
             (!parts.is_empty()).then(|| format!("more with --details: {}", parts.join(", ")))
         };
-        if self.columns.is_empty() {
+        let columns = distinct(self.columns.iter().map(String::as_str));
+        if columns.is_empty() {
             return line(None);
         }
-        let named = line(Some(self.columns.join(", ")));
+        let named = line(Some(columns.join(", ")));
         named
             .filter(|line| line.chars().count() <= width)
-            .or_else(|| line(number(self.columns.len(), "column")))
+            .or_else(|| line(number(columns.len(), "column")))
     }
 }

@@ -155,6 +155,9 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     } else {
         refuse(&[("--verify-objects", request.verify_objects.is_for_objects())], "on files")?;
     }
+    if !request.mode.verify {
+        generate::check_room(&*session.storage, &folder, &recipe).map_err(failure)?;
+    }
     let dataset = Dataset::new(recipe)?;
     let profile = workload.profile(request.profile).name();
     Ok(GeneratePlan {

@@ -21,7 +21,7 @@ pub(super) fn of(
     request: &TrainRequest,
     host: &HostFacts,
 ) -> Vec<Warning> {
-    let mut warnings = Vec::new();
+    let mut warnings = Vec::from_iter(no_effect(workload));
     if !plan.is_null() {
         warnings.extend(memory(plan, host));
     }
@@ -44,7 +44,6 @@ pub(super) fn of(
     warnings.extend(calibration.flat_map(|origin| origin.warnings(&host.hostname)));
     warnings.extend(few_steps(plan, request));
     warnings.extend(short_last_block(plan, workload));
-    warnings.extend(no_effect(workload));
     warnings
 }
 
@@ -186,17 +185,14 @@ fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
 
 fn no_effect(workload: &Workload) -> Option<Warning> {
     // Every workload file names a framework and what to generate, so do not warn about that.
-    let keys: Vec<&str> = workload
-        .without_effect
-        .iter()
-        .filter(|note| note.value != "false")
-        .map(|note| note.key.as_str())
-        .filter(|key| {
-            !matches!(
-                *key,
-                "framework" | "model.type" | "workflow.generate_data" | "hydra" | "defaults"
-            )
-        })
+    let is_usual = |key| {
+        let usual = ["framework", "model.type", "workflow.generate_data", "hydra", "defaults"];
+        usual.contains(&key)
+    };
+    let ignored = workload.without_effect.iter().filter(|note| note.value != "false");
+    let keys: Vec<String> = ignored
+        .filter(|note| !is_usual(&*note.key))
+        .map(|note| format!("{} ({})", note.key, note.reason))
         .collect();
     (!keys.is_empty()).then(|| {
         Warning::new(WarningKind::NoEffect, format!("keys without effect: {}", keys.join(", ")), "")

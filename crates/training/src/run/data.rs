@@ -158,6 +158,7 @@ pub fn find(
         data.warnings.extend(place.unused);
         return Ok(data);
     };
+    let datagen = datagen + &begun.map_or_else(String::new, |head| made_with(&head, request));
     let files = take_what_is_there(workload, request, &found, may_generate);
     // Nothing but training files is read.
     let as_read = DatasetSpec { num_files_eval: 0, ..workload.dataset.clone() };
@@ -190,6 +191,7 @@ fn to_make(
     let NewData { files, existing, starter, words } = new;
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, profile, DatasetDefaults::default());
+    generate::check_room(&*session.storage, &folder, &recipe).map_err(generation)?;
     let dataset = Dataset::new(recipe)?;
     Ok(Data {
         inventory: Inventory { starter, ..inventory::planned(&folder, &dataset) },
@@ -221,6 +223,14 @@ impl MissingDataset {
         Ok(made.for_plan(&*session.storage, dataset))
     }
 
+    /// Fails as [`Self::make`] would if it does not fit. Writes nothing.
+    ///
+    /// # Errors
+    /// With exit code 4 if it does not fit.
+    pub fn check_space(&self) -> Result<(), Failure> {
+        generate::check_space(&self.plan).map_err(generation)
+    }
+
     /// Prints what `verb` applies to: number of files, bytes and estimated time.
     pub fn announce(&self, verb: &str, session: &Session) {
         if session.quiet {
@@ -238,6 +248,18 @@ impl MissingDataset {
             format_duration(seconds.max(1.0))
         ));
     }
+}
+
+/// The options with which `stormlp datagen` continues the dataset of `head`: this run's parameters of
+/// datasets, and the manifest's numbers.
+fn made_with(head: &ManifestHead, request: &TrainRequest) -> String {
+    let asked = request.params.iter().filter(|param| param.starts_with("dataset."));
+    let asked: String = asked.map(|param| shell_word(param) + " ").collect();
+    format!(
+        " --files {} --seed {} --profile {} --params {asked}dataset.num_samples_per_file={} \
+         dataset.num_files_eval={}",
+        head.train_files, head.seed, head.profile, head.samples_per_file, head.valid_files
+    )
 }
 
 /// Sets the workload's number of files to that the run will use, and returns the number of

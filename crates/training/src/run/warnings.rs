@@ -60,13 +60,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
             "allow transparent huge pages, or reserve some with vm.nr_hugepages",
         ));
     }
-    if !report.head.host.release_build {
-        warnings.push(Warning::new(
-            WarningKind::DebugBuild,
-            "this is a debug build",
-            "build with --release before trusting the figures",
-        ));
-    }
+    warnings.extend(report.head.host.debug_build());
     warnings
 }
 

@@ -50,7 +50,7 @@ pub fn report(report: &GenerateReport) -> Document {
     ));
     let facts = &mut document.brief;
     if report.files_kept > 0 {
-        facts.add("kept", format!("{} files that were complete", report.files_kept));
+        facts.add("kept", format!("{} that were complete", counted(report.files_kept, "file")));
     }
     if !report.remade.is_empty() {
         facts.add("remade", report.remade.join(", "));

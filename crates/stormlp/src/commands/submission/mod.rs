@@ -14,7 +14,7 @@ use stormlp_core::failure::Failure;
 Examples:
   stormlp submission check results/                 every rule on what mlpstorage or DLIO wrote
   stormlp submission check results/ --json          for scripts: verdict, rules[]
-  stormlp submission system-yaml --output fast.yaml this machine as a client of the system
+  stormlp submission system-yaml --output fast.yaml  this machine as a client of the system
 
 Only MLCommons' own tool, mlpstorage, makes submissions: nothing that stormlp writes is one.")]
 pub(crate) struct Args {

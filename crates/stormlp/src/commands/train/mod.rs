@@ -24,6 +24,7 @@ use stormlp_training::report::outcome::outcome;
 use stormlp_training::report::{TrainReport, TrainResults};
 use stormlp_training::run as training;
 use stormlp_training::run::agreement;
+use stormlp_training::run::data::MissingDataset;
 use stormlp_training::run::start::{Prepared, RequestedRun, lock};
 use stormlp_training::run::{PartialReport, RunInputs, SavedEpoch};
 use stormlp_transfer::probe;
@@ -172,7 +173,8 @@ fn print_plan(
     session: &Session,
     more: impl FnOnce(&mut Document),
 ) -> Result<(), Failure> {
-    if let Some(dataset) = &prepared.data.to_make {
+    let missing = prepared.data.to_make.as_ref();
+    if let Some(dataset) = missing {
         dataset.announce("a run would first make", session);
     }
     args.output.print_plan(&prepared.plan, prepared.plan.request.closed, |plan| {
@@ -180,7 +182,8 @@ fn print_plan(
         document.warn(&prepared.warnings);
         more(&mut document);
         document
-    })
+    })?;
+    missing.map_or(Ok(()), MissingDataset::check_space)
 }
 
 /// A training run as the driver runs it.
