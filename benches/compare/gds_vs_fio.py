@@ -158,7 +158,7 @@ def arguments():
 
 def ours(args, cpu, path, op, size, depth, *more, threads=1, seconds=None):
     """A cell of stormlp's, of so many seconds or once over the file."""
-    length = ["--duration", str(seconds)] if seconds else ["--passes", "1"]
+    length = ["--duration", str(seconds)] if seconds else ["--duration", "1x"]
     return lambda: stormlp(args.stormlp, cpu, "--path", path, "--op", op, "--io-size", size,
                            "--threads", str(threads), "--queue-depth", str(depth), "--file",
                            args.file, *length, *more)

@@ -163,12 +163,12 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     );
     // All of a plan counts, whether people have a name for it or not.
     let mut filled = report.clone();
-    filled["plan"]["request"]["fill"] = json!("every");
+    filled["plan"]["request"]["fill"] = json!("zero");
     filled["plan"]["cells"][0]["engine"] = json!("uring");
     filled["plan"]["cells"][0]["submit_batch"] = json!(7);
     save(folder, "filled", &filled, 1e9);
     let said = stderr(compare(folder, "a1 filled").code(3));
-    for told in ["--fill every against", "--submit-batch 7 against"] {
+    for told in ["--fill zero against", "--tune submit-batch 7 against"] {
         assert!(said.contains(told), "{told}: {said}");
     }
     compare(folder, "a1 filled --force").success();

@@ -173,7 +173,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     let beside = [
         ("gds", "--resume r --results-dir d", "--results-dir"),
         ("gds", "--resume r --throttle read=1M", "--resume"),
-        (GDS, "--no-register", "--no-register"),
+        (GDS, "--tune register=no", "--tune register"),
         ("gds --path null", "--engine psync", "--engine"),
         (TRAIN, "--dry-run --mlperf-output d", "--mlperf-output"),
         (TRAIN, "--engine psync", "--engine"),

@@ -13,7 +13,7 @@ use crate::gds::gds;
 use crate::stderr;
 
 /// What every test writes with, beside the flags.
-const WRITE: &str = "--path cpu --op write --io-size 64K --threads 1 --passes 1";
+const WRITE: &str = "--path cpu --op write --io-size 64K --threads 1 --duration 1x";
 /// What tests with devices take.
 const ROOT: &str = "run as root, with loop devices";
 const DESTROY: &str = "--destroy-data";
@@ -134,7 +134,8 @@ fn a_read_only_device_is_refused_before_the_run() {
     let message = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
     assert!(message.contains(&refusal), "{message}");
     // It may be read.
-    let words = format!("--path cpu --io-size 64K --threads 1 --passes 1 --file {}", device.device);
+    let words =
+        format!("--path cpu --io-size 64K --threads 1 --duration 1x --file {}", device.device);
     gds(device.folder.path(), &words).assert().success();
 }
 

@@ -126,7 +126,7 @@ fn a_call_that_does_not_return_ends_the_run_with_a_saved_report() {
 #[test]
 fn a_release_that_does_not_return_ends_the_run_too() {
     let folder = gds::folder();
-    let words = "--path gds --device cuda:0 --io-size 64K --threads 2 --file-size 1M --passes 1";
+    let words = "--path gds --device cuda:0 --io-size 64K --threads 2 --file-size 1M --duration 1x";
     let mut command = gds::gds(folder.path(), words);
     let Some(()) = with_double(&mut command, "release-hangs") else {
         return;
@@ -234,7 +234,7 @@ fn direct_transfers_are_never_called_a_fallback() {
         (1110, "--require-gds", "gds", "fallback_forbidden", None),
     ] {
         let folder = gds::folder();
-        let mut command = gds_by_gds(folder.path(), &format!("--passes 1 {more}"));
+        let mut command = gds_by_gds(folder.path(), &format!("--duration 1x {more}"));
         let Some(()) = with_double_of(version, &mut command, "direct") else {
             return;
         };
@@ -261,11 +261,11 @@ fn direct_transfers_are_never_called_a_fallback() {
 #[test]
 fn forbidding_a_fallback_proves_no_unaligned_transfer_and_no_large_entry() {
     for words in [
-        "--path gds --unaligned --op randread --io-size 8K",
+        "--path gds --tune alignment=1 --op randread --io-size 8K",
         "--path gds-batch --queue-depth 2 --io-size 2M",
     ] {
         let folder = gds::folder();
-        let more = "--device cuda:0 --threads 1 --file-size 16M --passes 1 --require-gds";
+        let more = "--device cuda:0 --threads 1 --file-size 16M --duration 1x --require-gds";
         let mut command = gds::gds(folder.path(), &format!("{words} {more}"));
         let Some(()) = with_double_of(1110, &mut command, "direct") else {
             return;
@@ -289,7 +289,8 @@ fn host_memory_is_not_shown_as_a_gpus() {
         ("device", "Double (cuda:0)"),
     ] {
         let folder = gds::folder();
-        let mut command = gds_by_gds(folder.path(), &format!("--passes 1 --memory {kind}"));
+        let mut command =
+            gds_by_gds(folder.path(), &format!("--duration 1x --buffer-memory {kind}"));
         let Some(()) = with_double(&mut command, "direct") else {
             return;
         };
@@ -305,7 +306,7 @@ fn host_memory_is_not_shown_as_a_gpus() {
 #[test]
 fn a_fabric_that_is_not_ready_is_named_without_the_bus() {
     let folder = gds::folder();
-    let mut command = gds_by_gds(folder.path(), "--passes 1");
+    let mut command = gds_by_gds(folder.path(), "--duration 1x");
     let Some(()) = with_double(&mut command, "no-fabric") else {
         return;
     };
@@ -324,7 +325,7 @@ fn a_fabric_that_is_not_ready_is_named_without_the_bus() {
 fn a_longer_cell_only_adds_calls_that_move_data() {
     let calls = |passes: u32| {
         let folder = gds::folder();
-        let mut command = gds_by_gds(folder.path(), &format!("--passes {passes}"));
+        let mut command = gds_by_gds(folder.path(), &format!("--duration {passes}x"));
         with_double(&mut command, "direct")?;
         let log = folder.path().join("calls");
         command.env("DOUBLE_CALLS", &log).assert().success();
@@ -353,7 +354,7 @@ fn a_longer_cell_only_adds_calls_that_move_data() {
 fn threads_ask_the_driver_for_nothing_but_their_transfers() {
     let asked = |threads: u32, path: &str| {
         let folder = gds::folder();
-        let words = "--device cuda:0 --io-size 8K --file-size 1M --passes 1";
+        let words = "--device cuda:0 --io-size 8K --file-size 1M --duration 1x";
         let words = format!("{words} --path {path} --threads {threads}");
         let mut command = gds::gds(folder.path(), &words);
         with_double(&mut command, "direct")?;
@@ -389,7 +390,7 @@ fn threads_ask_the_driver_for_nothing_but_their_transfers() {
 #[test]
 fn a_small_share_is_not_touched_before_it_is_measured() {
     let folder = gds::folder();
-    let words = "--path gds --device cuda:0 --threads 2 --io-size 64K --file-size 1M --passes 1";
+    let words = "--path gds --device cuda:0 --threads 2 --io-size 64K --file-size 1M --duration 1x";
     let mut command = gds::gds(folder.path(), words);
     let Some(()) = with_double(&mut command, "direct") else {
         return;
@@ -412,7 +413,7 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
         ("", "--threads 4", "gds-compat"),
     ] {
         let folder = gds::folder();
-        let words = "--device cuda:0 --io-size 16K --file-size 4M --passes 2";
+        let words = "--device cuda:0 --io-size 16K --file-size 4M --duration 2x";
         let path = if more.contains("--path") { "" } else { "--path gds" };
         let mut command = gds::gds(folder.path(), &format!("{words} {path} {more}"));
         let seen = with_nvidia_fs(folder.path(), &mut command);
@@ -431,7 +432,7 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
 #[test]
 fn a_write_without_its_route_names_none() {
     let folder = gds::folder();
-    let mut command = gds_by_gds(folder.path(), "--op write --passes 1 --require-gds");
+    let mut command = gds_by_gds(folder.path(), "--op write --duration 1x --require-gds");
     let Some(()) = with_double(&mut command, "") else {
         return;
     };
@@ -449,7 +450,7 @@ fn a_write_without_its_route_names_none() {
 #[test]
 fn a_driver_that_does_not_open_fails_its_cells_and_not_those_of_other_paths() {
     let folder = gds::folder();
-    let words = "--path gds,cpu-gpu --device cuda:0 --io-size 8K --file-size 1M --passes 1";
+    let words = "--path gds,cpu-gpu --device cuda:0 --io-size 8K --file-size 1M --duration 1x";
     let mut command = gds::gds(folder.path(), &format!("{words} --require-gds"));
     let Some(()) = with_double(&mut command, "open-without-nvidia-fs") else {
         return;
@@ -474,7 +475,7 @@ fn opened_with_two(mut command: Command, folder: &Path) -> Option<String> {
 
 #[test]
 fn only_gpus_in_use_are_visible_to_cufile() {
-    let words = "--path gds --threads 2 --io-size 8K --file-size 64K --passes 1 --memory";
+    let words = "--path gds --threads 2 --io-size 8K --file-size 64K --duration 1x --buffer-memory";
     let both = ["cuda:0", "cuda:1"];
     for (devices, memory, named) in [
         ("cuda:1", "device", &both[1..]),

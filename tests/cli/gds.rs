@@ -122,7 +122,7 @@ fn the_keys_that_scripts_rely_on_are_there_in_stdout_and_in_the_saved_report() {
 #[test]
 fn lists_make_a_matrix_and_repetitions_are_cells_of_their_own() {
     let folder = folder();
-    let words = "--path buffered,null --io-size 4K:12K:4K --threads 1,2 --repeat 2 \
+    let words = "--path buffered,null --io-size 4K:12K:4K --threads 1,2 --runs 2 \
                  --file-size 1M --duration 10ms --format csv";
     let text = stdout(gds(folder.path(), words).assert().success());
     let rows: Vec<&str> = text.lines().collect();
@@ -134,7 +134,8 @@ fn lists_make_a_matrix_and_repetitions_are_cells_of_their_own() {
 #[test]
 fn passes_move_every_byte_that_many_times() {
     let folder = folder();
-    let words = "--path buffered,cpu-async-gpu --file-size 8M --threads 2 --passes 3 --format json";
+    let words =
+        "--path buffered,cpu-async-gpu --file-size 8M --threads 2 --duration 3x --format json";
     let text = stdout(gds(folder.path(), words).assert().success());
     let report: Value = serde_json::from_str(&text).unwrap();
     for cell in report["cells"].as_array().unwrap() {
@@ -300,7 +301,7 @@ fn the_report_names_the_storage_that_was_measured() {
 fn a_mix_has_its_reads_and_writes_apart_and_fsync_is_a_column() {
     let folder = folder();
     let words = "--path buffered --op randread --read-percent 70 --threads 1 --file-size 4M \
-                 --io-size 4K --passes 1 --fsync end";
+                 --io-size 4K --duration 1x --fsync end";
     let report: Value = {
         let words = format!("{words} --format json --output mix.csv --output mix.txt");
         serde_json::from_str(&stdout(gds(folder.path(), &words).assert().success())).unwrap()

@@ -109,7 +109,7 @@ fn a_killed_matrix_keeps_every_finished_cell() {
 #[test]
 fn a_complete_matrix_is_resumed_without_writing_anything() {
     let folder = folder();
-    let words = "--path buffered --threads 1 --file-size 1M --passes 1 --clean";
+    let words = "--path buffered --threads 1 --file-size 1M --duration 1x --clean";
     gds(folder.path(), words).assert().success();
     let path = saved(folder.path());
     let before = read_json(&path);
@@ -142,7 +142,7 @@ fn a_matrix_resumed_under_another_kernel_or_version_is_reported() {
 #[test]
 fn a_data_folder_belongs_to_one_run_at_a_time() {
     let folder = folder();
-    let words = "--path null --threads 1 --file-size 1M --duration 200ms --repeat 200";
+    let words = "--path null --threads 1 --file-size 1M --duration 200ms --runs 200";
     let child = start_and_wait_for_a_cell(folder.path(), words);
     let second = "--path null --threads 1 --file-size 1M --duration 10ms --results-dir other";
     let text = stderr(gds(folder.path(), second).assert().code(4));
@@ -285,7 +285,7 @@ fn keys(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String
 #[test]
 fn every_field_of_a_report_is_described() {
     let folder = folder();
-    let words = "--job dir=a,threads=1 --job dir=b,threads=1 --path cpu-gpu,gds --verify --fsync \
+    let words = "--job dir=a,threads=1 --job dir=b,threads=1 --path cpu-gpu,gds --verify --fsync end \
                  --file-size 1M --duration 10ms";
     gds(folder.path(), words).assert().code(4);
     let report = read_json(&saved(folder.path()));

@@ -28,14 +28,14 @@ fn wrong_words_are_2_with_valid_choices() {
     check("--duration 9999h", 2, &["at most a week"]);
     check("--io-size 4M:1M:1M", 2, &["4M:1M:1M"]);
     check("--threads 0", 2, &["threads"]);
-    check("--repeat 0", 2, &["repeat"]);
+    check("--runs 0", 2, &["--runs"]);
     check("--queue-depth 0", 2, &["queue-depth"]);
     check("--duration 5parsecs", 2, &["parsecs"]);
     check("--preset fast", 2, &["`fast`", "quick"]);
     check("--output a.xlsx", 2, &["a.xlsx", ".csv"]);
     check("--device gpu", 2, &["gpu", "cuda:0"]);
     check("--job threads=1", 2, &["dir="]);
-    check("--passes 1 --duration 1s", 2, &["cannot be used with"]);
+    check("--duration 1x --duration 1s", 2, &["cannot be used multiple times"]);
     check("--dir a --file b", 2, &["cannot be used with"]);
     check("--tune cufile-stats=4", 2, &["cufile-stats", "from 0 to 3"]);
     check("--path cpu --tune cufile-stats=3", 2, &["no effect"]);
@@ -68,7 +68,7 @@ fn what_this_machine_lacks_is_4_before_anything_is_written() {
     check("--output no/such/folder/a.csv", 4, &["no/such/folder", "mkdir -p"]);
     check("--baseline nothing.json", 4, &["nothing.json"]);
     check(
-        "--queue-depth 4096 --threads 1024 --io-size 1G --file-size 1G --passes 1",
+        "--queue-depth 4096 --threads 1024 --io-size 1G --file-size 1G --duration 1x",
         4,
         &["are free"],
     );
@@ -108,7 +108,7 @@ fn a_given_file_with_data_of_others_is_written_only_on_request() {
     let precious = folder.path().join("precious");
     let data = vec![7; 1 << 20];
     fs::write(&precious, &data).unwrap();
-    let write = "--path cpu,buffered --op write --io-size 64K --threads 1 --passes 1 --file";
+    let write = "--path cpu,buffered --op write --io-size 64K --threads 1 --duration 1x --file";
     let message = stderr(gds(folder.path(), &format!("{write} precious")).assert().code(3));
     assert!(message.contains("precious holds data and is not known to be created"), "{message}");
     assert!(message.contains("add --overwrite-files"), "{message}");
@@ -122,7 +122,7 @@ fn a_given_file_with_data_of_others_is_written_only_on_request() {
     gds(folder.path(), &format!("{write} precious --overwrite-files")).assert().success();
     assert_ne!(fs::read(&precious).unwrap(), data);
     // It may always be read, and so may what holds nothing be written.
-    gds(folder.path(), "--path cpu --passes 1 --threads 1 --file precious").assert().success();
+    gds(folder.path(), "--path cpu --duration 1x --threads 1 --file precious").assert().success();
     let empty = fs::File::create(folder.path().join("empty")).unwrap();
     empty.set_len(1 << 20).unwrap();
     gds(folder.path(), &format!("{write} empty")).assert().success();
@@ -133,7 +133,7 @@ fn a_given_file_that_stormlp_created_is_written_again() {
     let folder = folder();
     for (name, op) in [("allocated", "write"), ("filled", "randwrite")] {
         let words = format!(
-            "--path cpu,buffered --op {op} --io-size 64K --threads 1 --passes 1 --file {name}"
+            "--path cpu,buffered --op {op} --io-size 64K --threads 1 --duration 1x --file {name}"
         );
         gds(folder.path(), &format!("{words} --file-size 1M")).assert().success();
         // A file system without extended attributes keeps no mark, so nothing is known.
@@ -196,7 +196,7 @@ fn more_folders_than_threads_is_3() {
 #[test]
 fn a_wrong_byte_is_found_with_its_file_and_offset() {
     let folder = folder();
-    let words = "--path buffered --file-size 4M --threads 2 --passes 1 --verify";
+    let words = "--path buffered --file-size 4M --threads 2 --duration 1x --verify";
     gds(folder.path(), words).assert().success();
     let file = File::options()
         .read(true)
@@ -261,7 +261,7 @@ fn files_in_memory_are_reported_as_such_without_blaming_others() {
         [format!("--file {}", file.display()), format!("--dir {}/data", memory.path().display())];
     for target in targets {
         let folder = folder();
-        let words = format!("--path buffered --threads 1 --file-size 1M --passes 1 {target}");
+        let words = format!("--path buffered --threads 1 --file-size 1M --duration 1x {target}");
         let output = gds(folder.path(), &words).assert().success();
         let shown = crate::stdout(output);
         assert!(shown.contains("live in memory (tmpfs"), "{target}: {shown}");
@@ -291,6 +291,6 @@ fn a_path_that_is_neither_file_nor_device_is_one_error() {
 fn an_export_that_never_ends_is_not_read() {
     let folder = folder();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("rows.csv")).unwrap();
-    let words = "--path null --output rows.csv --threads 1 --passes 1 --file-size 1M --dry-run";
+    let words = "--path null --output rows.csv --threads 1 --duration 1x --file-size 1M --dry-run";
     gds(folder.path(), &words.replace(" --dry-run", "")).assert().success();
 }

@@ -130,7 +130,7 @@ fn advice_names_gdsios_own_options() {
     let done = gdsio(folder.path(), words).assert().success();
     let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
     assert!(text.contains("leave -T out"), "{text}");
-    assert!(!text.contains("--passes") && !text.contains("--file-size"), "{text}");
+    assert!(!text.contains("--duration") && !text.contains("--file-size"), "{text}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{stderr, stdout, stormlp};
 
 const DATAGEN: &str = "datagen unet3d --files 4 --params dataset.record_length_bytes=100000 \
                        dataset.record_length_bytes_stdev=0 --data-dir data";
-const GDS: &str = "gds --path buffered --threads 1 --file-size 1M --passes 1 --dir data";
+const GDS: &str = "gds --path buffered --threads 1 --file-size 1M --duration 1x --dir data";
 const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --pause 0 --dir data";
 
 /// A place to work in, and a file beside it that nobody may touch.
@@ -128,7 +128,7 @@ fn a_foreign_file_of_the_same_size_is_read_and_never_written() {
             assert!(message.contains("move it away if it is yours"), "{message}");
             // Laying it out anew would replace it too.
             if name == "stormlp.0" {
-                place.run(&format!("{GDS} --verify --seed 9")).code(4);
+                place.run(&format!("{GDS} --verify --tune seed=9")).code(4);
                 place.run(GDS).success();
             } else {
                 place.run(&format!("{GDSIO} 0")).success();
@@ -442,7 +442,7 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
         ("/cells/0/threads", "is damaged: its cell 0 is not part of its matrix"),
         ("/plan/cells/0/thread_group", "its setting `cells` at `0.thread_group` is"),
         ("/plan/thread_groups/0/workers/0/file", "its setting `thread_groups`"),
-        ("/plan/request/seed", "its setting `seed` is 99, but 0 with these options"),
+        ("/plan/request/tune/seed", "its setting `tune` at `seed` is 99, but 0"),
     ] {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
         let message = stderr(place.run(&resume).code(3));

@@ -161,7 +161,7 @@ fn what_cannot_be_looked_at_is_not_taken_for_missing() {
 fn the_rest_of_a_short_write_is_written_or_its_error_is_shown() {
     // One transfer at a time, after two writes of the manifest: the fourth write is the rest of the
     // third.
-    let one = "--threads 1 --queue-depth 1 --io-size 1M --file-size 8M --passes 1";
+    let one = "--threads 1 --queue-depth 1 --io-size 1M --file-size 8M --duration 1x";
     let words = format!("{one} --path buffered --op write --inject-fault write:3:short");
     gds(folder().path(), &words).assert().success();
     let words = format!("{words} --inject-fault write:4:EIO");

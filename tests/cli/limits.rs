@@ -31,7 +31,7 @@ fn sizes_that_do_not_fit_into_memory_are_refused_before_they_are_drawn() {
 fn a_file_size_limit_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tiny.yaml"), crate::checkpoint::TINY).unwrap();
-    let gds = "gds --path buffered --threads 1 --file-size 4M --passes 1";
+    let gds = "gds --path buffered --threads 1 --file-size 4M --duration 1x";
     for (words, code) in [
         (gds.to_string(), 4),
         (format!("{gds} --op write --file new"), 4),
@@ -72,7 +72,7 @@ fn a_dataset_of_files_above_the_limit_is_refused_before_anything_is_made_or_remo
 #[test]
 fn more_threads_than_open_files_are_refused_before_files_are_laid_out() {
     let folder = tempfile::tempdir().unwrap();
-    let gds = "gds --dir data --path cpu --engine psync --threads 32 --file-size 1M --passes 1";
+    let gds = "gds --dir data --path cpu --engine psync --threads 32 --file-size 1M --duration 1x";
     let output = shell(folder.path(), &format!("ulimit -n 20; exec \"$0\" {gds}"));
     let told = told(&output);
     assert_eq!(output.status.code(), Some(4), "{told}");
@@ -87,7 +87,7 @@ fn a_link_that_does_not_lead_to_a_folder_is_reported() {
     std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.path().join("dead")).unwrap();
     for words in [
-        "gds --path cpu --threads 1 --file-size 1M --passes 1 --dir".to_string(),
+        "gds --path cpu --threads 1 --file-size 1M --duration 1x --dir".to_string(),
         format!("datagen unet3d --files 2 {SMALL} --data-dir"),
         "checkpoint tiny.yaml --ranks 8 --dir".to_string(),
         "checkpoint tiny.yaml --scale 0.3 --dir".to_string(),
@@ -116,8 +116,12 @@ fn impossible_file_names_are_refused_and_nothing_is_created() {
     let deep = "y/".repeat(2500);
     for name in [long.as_str(), deep.as_str(), "a", "a/c", "$(printf '\\377')/none/deeper"] {
         for words in [
-            format!("gds --path buffered --threads 1 --file-size 1M --passes 1 --dir \"{name}\""),
-            format!("gds --path buffered --threads 1 --file-size 1M --passes 1 --file \"{name}\""),
+            format!(
+                "gds --path buffered --threads 1 --file-size 1M --duration 1x --dir \"{name}\""
+            ),
+            format!(
+                "gds --path buffered --threads 1 --file-size 1M --duration 1x --file \"{name}\""
+            ),
             format!("datagen unet3d --files 1 --data-dir \"{name}\""),
             format!("train unet3d --generate --files 1 --steps 1 --data-dir \"{name}\""),
             format!("checkpoint ../tiny.yaml --ranks 8 --pause 0 --dir \"{name}\""),
@@ -173,7 +177,7 @@ fn folder_with_a_model() -> tempfile::TempDir {
 fn refused_io_uring_is_reported_before_anything_is_created() {
     let folder = folder_with_a_model();
     for words in [
-        "gds --path cpu --engine uring --threads 1 --file-size 1M --passes 1".to_string(),
+        "gds --path cpu --engine uring --threads 1 --file-size 1M --duration 1x".to_string(),
         format!("datagen unet3d --files 2 --engine uring {SMALL}"),
         format!("train unet3d --generate --files 35 --engine uring {SMALL}"),
         "checkpoint tiny.yaml --ranks 8 --engine uring".to_string(),
@@ -198,7 +202,7 @@ fn refused_io_uring_is_reported_before_anything_is_created() {
 fn a_thread_that_cannot_be_started_is_reported() {
     let folder = folder_with_a_model();
     for words in [
-        "gds --path cpu --threads 1 --file-size 1M --passes 1".to_string(),
+        "gds --path cpu --threads 1 --file-size 1M --duration 1x".to_string(),
         format!("datagen unet3d --files 2 {SMALL}"),
         format!("train unet3d --generate --files 35 {SMALL}"),
         "checkpoint tiny.yaml --ranks 8".to_string(),
@@ -216,7 +220,7 @@ fn a_thread_that_cannot_be_started_is_reported() {
 fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
     let folder = folder_with_a_model();
     for words in [
-        "gds --path buffered --threads 2 --file-size 1M --passes 1".to_string(),
+        "gds --path buffered --threads 2 --file-size 1M --duration 1x".to_string(),
         format!("datagen unet3d --files 2 {SMALL}"),
         "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0".to_string(),
         "clean".to_string(),
@@ -232,7 +236,7 @@ fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
 #[test]
 fn a_failed_transfer_is_reported_with_its_file_and_offset() {
     let folder = folder_with_a_model();
-    let gds = "gds --path cpu --threads 1 --file-size 8M --passes 1";
+    let gds = "gds --path cpu --threads 1 --file-size 8M --duration 1x";
     let checkpoint = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
     for (words, file) in [
         (format!("{gds} --inject-fault read:3:EIO"), "stormlp.0"),
@@ -256,7 +260,7 @@ fn a_failed_transfer_is_reported_with_its_file_and_offset() {
 #[test]
 fn a_report_that_does_not_fit_is_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
-    let gds = "gds --path null --threads 1 --file-size 4M --passes 1";
+    let gds = "gds --path null --threads 1 --file-size 4M --duration 1x";
     let output = shell(folder.path(), &format!("ulimit -f 1; exec \"$0\" {gds}"));
     let told = told(&output);
     assert_eq!(output.status.code(), Some(4), "{told}");

@@ -54,7 +54,7 @@ pub(super) fn run_in(
 }
 
 pub(super) const GDS: &str =
-    "gds --dir s3://bucket/p --io-size 256K --file-size 1M --threads 2 --passes 1";
+    "gds --dir s3://bucket/p --io-size 256K --file-size 1M --threads 2 --duration 1x";
 
 #[test]
 fn gds_measures_objects_and_clean_removes_them_and_nothing_else() {

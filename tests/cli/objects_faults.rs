@@ -97,7 +97,7 @@ fn times_to_first_byte_are_those_after_the_warm_up() {
     let server = ObjectServer::default();
     let late = Fault::Late(std::time::Duration::from_millis(10));
     server.trap("GET /bucket/p/stormlp.", usize::MAX, late);
-    let timed = GDS.replace("--passes 1", "--warmup 1s --duration 1s");
+    let timed = GDS.replace("--duration 1x", "--warmup 1s --duration 1s");
     let (code, out, error) = run(&server, &format!("{timed} --format json"));
     assert_eq!(code, 0, "{error}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -132,7 +132,7 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
     let found = gateway.run(folder, "doctor s3://bucket/p");
     assert!(found.contains("can be listed"), "{found}");
 
-    gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --passes 1 --op read,write --verify");
+    gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --duration 1x --op read,write --verify");
 
     // Small objects, and one in three parts, are the files that datagen writes.
     let sizes = "--params dataset.record_length_bytes_stdev=0 dataset.record_length_bytes";
@@ -187,7 +187,7 @@ fn versitygw_keeps_the_checksums_that_are_sent_to_it() {
     // One object in three parts, read whole.
     let out = gateway.run(
         folder.path(),
-        "gds --dir s3://bucket/p --io-size 40M --file-size 40M --threads 1 --passes 1 --op read,write \
+        "gds --dir s3://bucket/p --io-size 40M --file-size 40M --threads 1 --duration 1x --op read,write \
          --verify crc --format json",
     );
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -204,7 +204,7 @@ fn rclone_serves_transfers_over_several_connections() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
-    gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --queue-depth 2 --passes 1 --op read,write --verify");
+    gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --queue-depth 2 --duration 1x --op read,write --verify");
     let sizes = "--files 1 --params dataset.record_length_bytes_stdev=0 dataset.record_length_bytes=70000000";
     gateway.run(folder, &format!("datagen unet3d --data-dir s3://bucket/large {sizes}"));
     gateway.run(folder, &format!("datagen unet3d --data-dir large {sizes}"));

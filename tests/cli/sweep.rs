@@ -235,7 +235,7 @@ fn gds(engine: &str) -> Swept {
     Swept {
         words: format!(
             "gds --dir stormlp-data/gds --file-size 512K --io-size 128K --threads 1 --queue-depth 2 \
-             --passes 1 --path buffered,cpu-gpu --op write,read --engine {engine}"
+             --duration 1x --path buffered,cpu-gpu --op write,read --engine {engine}"
         ),
         before: Vec::new(),
         call: None,

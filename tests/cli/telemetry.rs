@@ -13,7 +13,7 @@ fn run(words: &str) -> Value {
 }
 
 const GDS: &str = "gds --format json --path cpu --io-size 64K --threads 2 --queue-depth 3 \
-                   --file-size 4M --passes 2";
+                   --file-size 4M --duration 2x";
 
 #[test]
 fn a_cell_follows_its_host() {

@@ -4,7 +4,7 @@ use crate::gds::{folder, gds, read_json, saved};
 use crate::{checkpoint, stderr, train};
 
 const CELL: &str =
-    "--path cpu-gpu --device host --io-size 64K --threads 2 --file-size 1M --passes 1";
+    "--path cpu-gpu --device host --io-size 64K --threads 2 --file-size 1M --duration 1x";
 
 #[test]
 fn threads_are_bound_to_the_given_cpus_as_reported() {

@@ -97,7 +97,7 @@ fn hosts_with_different_cells_measure_nothing() {
         let others: [(&[&str], &str); 4] = [
             (&["--queue-depth", "4"], "setting `queue_depths`"),
             (&["--verify"], "setting `verify`"),
-            (&["--fsync"], "setting `fsync`"),
+            (&["--fsync", "end"], "setting `fsync`"),
             (&["--dir", "elsewhere"], "place of the files"),
         ];
         for (more, what) in others {
@@ -122,7 +122,7 @@ fn a_host_that_cannot_begin_ends_the_others() {
         let refused: [(Vec<&str>, &str); 3] = [
             (vec!["gds", "--nonsense"], "--nonsense"),
             (vec!["report"], "`stormlp report` is for one"),
-            (vec!["gds", "--passes", "1", "--duration", "1s"], "--passes"),
+            (vec!["gds", "--duration", "0x"], "--duration"),
         ];
         for (words, told) in refused {
             let mut run = launcher.each(folder.path(), [&SMALL, &words]);
@@ -180,7 +180,7 @@ fn a_missing_folder_is_created() {
 /// A long matrix on two hosts, once its first cell is over.
 fn begun(launcher: Launcher, folder: &Path) -> Child {
     let mut asked = SMALL.to_vec();
-    asked.extend(["--repeat", "100"]);
+    asked.extend(["--runs", "100"]);
     let mut command = launcher.two(folder, &asked);
     let run = command.env("STORMLP_BARRIER_TIMEOUT", "4s").spawn().unwrap();
     let begun = Instant::now();
@@ -296,7 +296,7 @@ fn a_stopped_run_is_resumed() {
     let report = report.to_str().unwrap();
     // The same options but for their number: no other matrix, and not on one host.
     let mut asked = SMALL.to_vec();
-    asked.extend(["--repeat", "100", "--resume", report]);
+    asked.extend(["--runs", "100", "--resume", report]);
     let refused = alone(folder.path(), &asked);
     assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
     let message = said(&refused);

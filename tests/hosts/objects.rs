@@ -35,7 +35,7 @@ fn two_hosts_share_a_bucket() {
         ));
         run("checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 2 --reads 2 \
              --pause 0 --verify");
-        run("gds --dir s3://bucket/g --io-size 256K --file-size 1M --threads 2 --passes 1 \
+        run("gds --dir s3://bucket/g --io-size 256K --file-size 1M --threads 2 --duration 1x \
              --op read,write");
         // What shows that a prefix is shared is gone, and was looked at by the other host.
         let looked = |prefix: &str| {

@@ -26,7 +26,7 @@ pub(crate) struct Run {
 
 /// The command line of a folder whose files cuFile rejects.
 const REFUSED: &str = "gds --path gds,cpu-gpu --device cuda:0 --threads 2 --io-size 64K \
-                       --file-size 256K --passes 1";
+                       --file-size 256K --duration 1x";
 
 /// Runs both paths without udev's entry for the device: cuFile's is not available, with the
 /// library's own reason, and the other one is measured.
@@ -62,7 +62,7 @@ pub(crate) const RUNS: [Run; 13] = [
     Run {
         name: "gds",
         words: "gds --path gds,cpu-gpu --device cuda:0 --threads 8 --io-size 64K --file-size 256K \
-                --passes 1",
+                --duration 1x",
         repeats: 10,
         has_gpu: true,
         is_whole: has_read_all,
@@ -70,7 +70,7 @@ pub(crate) const RUNS: [Run; 13] = [
     Run {
         name: "gds-batch",
         words: "gds --path gds-batch --queue-depth 4 --device cuda:0 --threads 8 --io-size 64K \
-                --file-size 256K --passes 1",
+                --file-size 256K --duration 1x",
         repeats: 10,
         has_gpu: true,
         is_whole: has_read_all,
@@ -128,16 +128,16 @@ pub(crate) const RUNS: [Run; 13] = [
     // With GPU memory its compatibility mode copies by a kernel of its own, which takes a GPU.
     Run {
         name: "gds by streams in host memory",
-        words: "gds --path gds-async --memory host --queue-depth 4 --device cuda:0 --threads 8 \
-                --io-size 64K --file-size 256K --passes 1",
+        words: "gds --path gds-async --buffer-memory host --queue-depth 4 --device cuda:0 --threads 8 \
+                --io-size 64K --file-size 256K --duration 1x",
         repeats: 10,
         has_gpu: true,
         is_whole: has_read_all,
     },
     Run {
         name: "gds in host memory of all GPUs",
-        words: "gds --path gds --memory host --device all --threads 8 --io-size 64K \
-                --file-size 256K --passes 1",
+        words: "gds --path gds --buffer-memory host --device all --threads 8 --io-size 64K \
+                --file-size 256K --duration 1x",
         repeats: 1,
         has_gpu: true,
         is_whole: |report| {
@@ -163,8 +163,8 @@ pub(crate) const RUNS: [Run; 13] = [
     },
     Run {
         name: "gds in host memory",
-        words: "gds --path gds --memory host --device host --threads 8 --io-size 64K \
-                --file-size 256K --passes 1",
+        words: "gds --path gds --buffer-memory host --device host --threads 8 --io-size 64K \
+                --file-size 256K --duration 1x",
         repeats: 10,
         has_gpu: false,
         is_whole: has_read_all,

@@ -115,7 +115,7 @@ fn batch(
                 limits.named(CuFileLimits::POOL_COUNT)
             ),
             format!(
-                "register the memory (leave --no-register out), {}, or raise the count in cufile.json",
+                "register the memory (leave --tune register=no out), {}, or raise the count in cufile.json",
                 options.shallower
             ),
         )

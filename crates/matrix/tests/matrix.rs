@@ -15,7 +15,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_core::verify::Verify;
 use stormlp_core::warning::WarningKind;
 use stormlp_matrix::plan::{
-    CellStatus, ContentState, DataManifest, MANIFEST_NAME, MatrixReport, MatrixRequest,
+    CellSpan, CellStatus, ContentState, DataManifest, MANIFEST_NAME, MatrixReport, MatrixRequest,
     MatrixResults, PathChoice, TargetFolder, TargetInventory, TargetPlace, resolve,
 };
 use stormlp_matrix::run as matrix;
@@ -71,7 +71,7 @@ fn request(folder: &Path) -> MatrixRequest {
         threads: vec![2],
         queue_depths: vec![3],
         file_size_bytes: Some(4 << 20),
-        passes: Some(1),
+        duration: Some(CellSpan::Passes(1)),
         verify: Verify::Content,
         ..MatrixRequest::plain(folder.to_path_buf())
     }
@@ -190,7 +190,7 @@ impl Observer for StopsInACell {
 fn a_stopped_matrix_keeps_its_cells() {
     let folder = folder();
     let request =
-        MatrixRequest { duration_seconds: Some(60.0), passes: None, ..request(folder.path()) };
+        MatrixRequest { duration: Some(CellSpan::Seconds(60.0)), ..request(folder.path()) };
     let facts = facts();
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);

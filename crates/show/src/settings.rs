@@ -176,7 +176,7 @@ pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
 fn with_unit(place: &str, value: &str) -> String {
     let unit = match place {
         _ if value.parse::<f64>().is_err() => "",
-        place if place.ends_with("_seconds") => " s",
+        place if place.ends_with("seconds") => " s",
         place if place.ends_with("_bytes") => " B",
         _ => "",
     };

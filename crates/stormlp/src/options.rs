@@ -8,7 +8,7 @@ use crate::commands::deliver::{Format, formats_without};
 const USUAL: [(&str, &str); 6] = [
     (
         "gds",
-        "path op io-size threads queue-depth duration find-knee dir file-size device dry-run output",
+        "targets path op io-size threads queue-depth duration find-knee dir file-size device dry-run output",
     ),
     (
         "train",

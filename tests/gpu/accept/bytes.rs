@@ -162,7 +162,7 @@ pub(crate) fn by_cells(scene: &Scene, report: &mut Report) {
             Expected::SomeDirect | Expected::Compat | Expected::Either => "",
         };
         let words = format!(
-            "gds --dir {} --device cuda:0 --verify --passes 1 --file-size 16M --threads 1,8 \
+            "gds --dir {} --device cuda:0 --verify --duration 1x --file-size 16M --threads 1,8 \
              --cache as-is --path {} {} {proof} --format json",
             folder.display(),
             matrix.paths,
@@ -201,12 +201,12 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
         },
         Matrix {
             expected: direct.expected_of_batches(1 << 20),
-            ..of("vmm memory", ALL, "1M --memory vmm")
+            ..of("vmm memory", ALL, "1M --buffer-memory vmm")
         },
         Matrix {
             // cuFile may take buffers of its own for it, or none.
             expected: Expected::Either,
-            ..of("not registered", ALL, "64K --no-register")
+            ..of("not registered", ALL, "64K --tune register=no")
         },
         of("depth 8", ALL, "64K --queue-depth 8"),
         of("waiting by spinning", ALL, "64K --queue-depth 4 --tune wait=spin"),
@@ -219,12 +219,12 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
             expected: Expected::Compat,
             // Its direct route takes host memory as well, which no other does.
             fault: "",
-            ..of(&format!("{memory} memory"), ALL, &format!("1M --memory {memory}"))
+            ..of(&format!("{memory} memory"), ALL, &format!("1M --buffer-memory {memory}"))
         });
     }
     all.push(Matrix {
         // Over the files that were written before.
-        words: "--op randread --unaligned --io-size 64K".to_string(),
+        words: "--op randread --tune alignment=1 --io-size 64K".to_string(),
         expected: Expected::Either,
         ..of("unaligned", ALL, "64K")
     });
@@ -242,8 +242,8 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
         Err(why) => return report.skip(what, why),
     };
     let words = format!(
-        "gds --dir {} --device host --memory host --path gds,gds-batch --op write,read --verify \
-         --passes 1 --file-size 16M --threads 1,8 --io-size 4K,1M,16M --format json",
+        "gds --dir {} --device host --buffer-memory host --path gds,gds-batch --op write,read --verify \
+         --duration 1x --file-size 16M --threads 1,8 --io-size 4K,1M,16M --format json",
         folder.path().display()
     );
     let ended = scene.run(command.args(words.split_whitespace()));

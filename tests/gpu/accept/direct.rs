@@ -41,7 +41,7 @@ impl Direct {
         let folder = folder.display();
         let cell = |more: &str| {
             let words = format!(
-                "gds --dir {folder} --path gds --device cuda:0 --threads 1 --passes 1 \
+                "gds --dir {folder} --path gds --device cuda:0 --threads 1 --duration 1x \
                  --file-size 16M --cache as-is {more}"
             );
             let run = report_of(&words)?;

@@ -42,7 +42,7 @@ fn many_cells(scene: &Scene, report: &mut Report) {
     let what = "300 short cells";
     let before = scene.free_memory();
     let words = "--path gds,gds-async,gds-batch,cpu-gpu,cpu-async-gpu --io-size 64K --threads 2 \
-                 --queue-depth 4 --duration 40ms --repeat 60 --file-size 8M --cache as-is";
+                 --queue-depth 4 --duration 40ms --runs 60 --file-size 8M --cache as-is";
     let folder = scene.folder("leaks");
     let running = match start(scene, &folder, words) {
         Ok(running) => running,
@@ -95,7 +95,7 @@ fn ended_by(scene: &Scene, name: &str, code: Option<i32>) -> Result<String, Stri
         scene,
         &folder,
         "--path gds,gds-async,gds-batch --io-size 1M --threads 4 --queue-depth 8 --duration 500ms \
-         --repeat 40 --file-size 16M --cache as-is",
+         --runs 40 --file-size 16M --cache as-is",
     )?;
     let results = folder.join("results");
     running.until("a measured cell", TO_START, || has_measured(&results))?;

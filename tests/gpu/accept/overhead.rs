@@ -185,7 +185,7 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
         None => Ended::never("there is no libcufile"),
     };
     for group in [&CUFILE[0], &CUFILE[5]] {
-        let words = format!("{} --device host --memory host", group.words(&measure));
+        let words = format!("{} --device host --buffer-memory host", group.words(&measure));
         let stormlp = || program("stormlp", &words);
         let bare = |case| program("bare", &measure.bare_words(case));
         for (case, measured) in pairs(group, stormlp, bare) {

@@ -31,7 +31,7 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
     let run = |depth: u32, more: &str| {
         let words = format!(
             "gds --dir {} --path gds --device cuda:0 --io-size 16M --threads 16 --queue-depth {depth} \
-             --passes 1 --file-size 16M --cache as-is {more}",
+             --duration 1x --file-size 16M --cache as-is {more}",
             folder.display()
         );
         let mut command = scene.program("stormlp", "out-of-memory");
@@ -46,7 +46,7 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
     }
     report.check(
         "out of GPU memory",
-        told(&run(4096, "--no-register"), &[4], "of cuda:0, which has"),
+        told(&run(4096, "--tune register=no"), &[4], "of cuda:0, which has"),
     );
 }
 
@@ -91,7 +91,7 @@ fn truncated_under(scene: &Scene, path: &str) -> Result<String, String> {
     let results = folder.join("results");
     let words = format!(
         "gds --dir {} --results-dir {} --path {path} --device cuda:0 --io-size 1M --threads 1 \
-         --duration 500ms --repeat 40 --file-size 64M --cache as-is",
+         --duration 500ms --runs 40 --file-size 64M --cache as-is",
         folder.display(),
         results.display()
     );
@@ -115,7 +115,7 @@ fn fallback(scene: &Scene, report: &mut Report) {
         Err(why) => return report.skip(what, why),
     };
     let words = format!(
-        "gds --dir {} --path gds --device cuda:0 --require-gds --io-size 64K --threads 1 --passes 1 \
+        "gds --dir {} --path gds --device cuda:0 --require-gds --io-size 64K --threads 1 --duration 1x \
          --file-size 1M --format json",
         folder.path().display()
     );

@@ -62,7 +62,7 @@ pub(super) fn all(context: &CellPlanner<'_>, problems: &mut Problems) -> Vec<Cel
         for io_size in distinct(request.io_sizes.iter().copied()) {
             for thread_group in 0..context.thread_groups.len() {
                 for depth in distinct(request.queue_depths.iter().copied()) {
-                    for repeat in 1..=request.repeat() {
+                    for repeat in 1..=request.runs() {
                         let shape = Shape { op, io_size, thread_group, depth, repeat };
                         cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
                     }
@@ -141,17 +141,17 @@ impl CellPlanner<'_> {
         let device = first.filter(|first| devices.all(|device| device == *first));
         let depth = shape.depth as usize;
         let engine = transport::engine_at(request.engine, self.engine, path, depth);
-        let batch = (request.submit_batch).map(|batch| batch as usize);
+        let batch = (request.tune.submit_batch).map(|batch| batch as usize);
         Transport {
-            memory: request.memory,
+            memory: request.buffer_memory,
             emulated: path.ends_in_accelerator() && on_host,
             threads: thread_group.workers.len(),
             queue_depth: depth,
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
             submit_batch: batch.unwrap_or_else(|| transport::submit_batch(path, depth)),
-            pages: request.tune.pages,
-            register_buffers: !request.no_register,
-            wait: request.tune.wait.unwrap_or_default(),
+            pages: request.tune.machine.pages,
+            register_buffers: request.tune.register,
+            wait: request.tune.machine.wait.unwrap_or_default(),
             placement: self.placement.clone(),
             ..Transport::bare(path, engine, request.engine, device)
         }
@@ -165,7 +165,7 @@ impl CellPlanner<'_> {
         transport: &Transport,
     ) -> Availability {
         let support = self.facts.support(path);
-        let kind = self.request.memory;
+        let kind = self.request.buffer_memory;
         let on_host = thread_group.workers.iter().any(|w| w.device == DeviceId::Host);
         let on_gpu = thread_group.workers.iter().any(|w| w.device != DeviceId::Host);
         let host_kind = is_host_memory(kind);
@@ -174,17 +174,17 @@ impl CellPlanner<'_> {
         } else if path.needs_cufile() && on_host && !host_kind {
             Availability::unavailable(
                 "cuFile is available, but there is no GPU to transfer to",
-                "--memory host measures cuFile on host memory",
+                "--buffer-memory host measures cuFile on host memory",
             )
         } else if path.needs_cufile() && host_kind && self.request.require_gds {
             Availability::unavailable(
                 "cuFile has no direct route to host memory",
-                "leave --memory out, or --require-gds",
+                "leave --buffer-memory out, or --require-gds",
             )
         } else if path.has_bounce_buffer() && on_gpu && (host_kind || kind == MemoryKind::Pinned) {
             Availability::unavailable(
-                format!("--memory {} is for the cuFile paths", kind.name()),
-                "leave --memory out, or use --device host",
+                format!("--buffer-memory {} is for the cuFile paths", kind.name()),
+                "leave --buffer-memory out, or use --device host",
             )
         } else {
             let devices: Vec<_> = thread_group.workers.iter().map(|worker| worker.device).collect();
@@ -256,7 +256,7 @@ impl CellPlanner<'_> {
                 ("an offset", worker.start_bytes),
             ];
             if cell.op.is_random() {
-                let random = self.request.random_alignment_bytes;
+                let random = self.request.tune.random_alignment_bytes;
                 numbers.push(("an alignment of random offsets", random));
             }
             for (what, bytes) in numbers {

@@ -45,7 +45,9 @@ impl FromStr for PathChoice {
 }
 
 /// How long a cell runs.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum CellSpan {
     /// For this many seconds, wrapping around at the end of the files.
     Seconds(f64),
@@ -87,11 +89,9 @@ impl CacheState {
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Fill {
-    /// Incompressible bytes, generated once before the cell.
+    /// Incompressible bytes.
     #[default]
-    Once,
-    /// Incompressible bytes, regenerated for every write.
-    Every,
+    Random,
     /// Zeros.
     Zero,
 }

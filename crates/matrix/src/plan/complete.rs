@@ -13,10 +13,10 @@ const FOLDER: &str = "stormlp-data/gds";
 
 /// The matrix of `stormlp gds` without options.
 const PLAIN: &str = "--path auto --op read --io-size 1M --threads 8 --queue-depth 1 --duration 5s \
-                     --repeat 1";
+                     --runs 1";
 /// A search for knees.
 const KNEE: &str = "--path auto --op read --io-size 1M --threads 1,2,3,4,6,8,12,16,24,32 \
-                    --queue-depth 1,2,3,4,6,8,12,16,24,32,48,64 --duration 5s --repeat 3";
+                    --queue-depth 1,2,3,4,6,8,12,16,24,32,48,64 --duration 5s --runs 3";
 
 impl MatrixRequest {
     /// The request of these options alone.
@@ -56,10 +56,8 @@ impl MatrixRequest {
         self.io_sizes = self.io_sizes.into_iter().flat_map(|size| size.sizes()).collect();
         or_else(&mut self.threads, other.threads);
         or_else(&mut self.queue_depths, other.queue_depths);
-        if self.passes.is_none() {
-            self.duration_seconds = self.duration_seconds.or(other.duration_seconds);
-        }
-        self.repeat = self.repeat.or(other.repeat);
+        self.duration = self.duration.or(other.duration);
+        self.runs = self.runs.or(other.runs);
         self
     }
 
@@ -101,8 +99,8 @@ impl MatrixRequest {
             io_sizes: Vec::new(),
             threads: Vec::new(),
             queue_depths: Vec::new(),
-            duration_seconds: None,
-            repeat: None,
+            duration: None,
+            runs: None,
             ..Self::plain(PathBuf::from("data"))
         }
     }
@@ -111,7 +109,7 @@ impl MatrixRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::choice::{IoSize, PathChoice};
+    use crate::plan::choice::{CellSpan, IoSize, PathChoice};
     use stormlp_core::path::PathKind;
     use stormlp_core::units::MIB;
 
@@ -134,13 +132,13 @@ mod tests {
         let request = MatrixRequest {
             paths: PathChoice::each(&[PathKind::Cpu]),
             io_sizes: vec![IoSize::parse_sweep("1M:3M:1M").unwrap()],
-            passes: Some(2),
+            duration: Some(CellSpan::Passes(2)),
             ..MatrixRequest::without_matrix("quick")
         };
         let request = request.complete();
         assert!(request.names_paths());
         assert_eq!((request.name.as_str(), request.threads), ("quick", vec![1, 8]));
         assert_eq!(request.io_sizes, [1, 2, 3].map(|mib| IoSize::fixed(mib * MIB)));
-        assert_eq!((request.passes, request.duration_seconds), (Some(2), None));
+        assert_eq!(request.duration, Some(CellSpan::Passes(2)));
     }
 }

@@ -70,7 +70,7 @@ impl FileNeeds {
             content: reads
                 || mixed
                 || (!request.uses_objects() && request.ops.iter().any(|op| op.is_random())),
-            pattern: (request.verify.is_of_content() && reads).then_some(request.seed),
+            pattern: (request.verify.is_of_content() && reads).then_some(request.tune.seed),
             writes: request.writes(),
         }
     }
@@ -282,7 +282,7 @@ impl FolderJob<'_> {
         path: &Path,
         needed: u64,
     ) -> Decided<(FileAction, u64, Option<ContentState>, bool)> {
-        let seed = self.request.seed;
+        let seed = self.request.tune.seed;
         let own = self.own(name);
         match (own, self.facts.found_bytes(name)) {
             (Some(own), _) if own.bytes >= needed && self.needs.met_by(own.content) => {
@@ -429,7 +429,7 @@ fn named_file(
             content: match action {
                 FileAction::Use => None,
                 FileAction::Allocate => Some(ContentState::Unwritten),
-                FileAction::Fill => Some(ContentState::Pattern { seed: request.seed }),
+                FileAction::Fill => Some(ContentState::Pattern { seed: request.tune.seed }),
             },
             folder: None,
             created_by_stormlp: facts.kind == FileKind::Missing,
@@ -463,7 +463,7 @@ fn check_access(request: &MatrixRequest, facts: &FileFacts, needs: FileNeeds) ->
         );
     }
     if request.verifies_existing_data() && facts.holds_pattern == Some(false) {
-        return Err(nothing_to_compare(&facts.path, request.seed));
+        return Err(nothing_to_compare(&facts.path, request.tune.seed));
     }
     for (is_needed, access, verb) in
         [(true, &facts.readable, "read"), (needs.writes, &facts.place.writable, "written")]
@@ -485,10 +485,10 @@ fn default_shared(facts: &FileFacts, threads: u32) -> u64 {
 fn nothing_to_compare(path: &Path, seed: u64) -> Note<Cause> {
     lacking(
         format!(
-            "{} was not written with --verify and --seed {seed}, so it cannot be verified",
+            "{} was not written with --verify and --tune seed={seed}, so it cannot be verified",
             path.display()
         ),
-        "write it first with --op write --verify --passes 1, or leave --verify out",
+        "write it first with --op write --verify --duration 1x, or leave --verify out",
     )
 }
 

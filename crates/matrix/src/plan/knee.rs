@@ -148,7 +148,7 @@ pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> 
         return (0..plan.cells.len()).find(open);
     }
     KneeGroup::all(plan).iter().find_map(|group| {
-        let next = group.search(results, plan.request.repeat(), &tried).next()?;
+        let next = group.search(results, plan.request.runs(), &tried).next()?;
         group.point(next).cells.iter().copied().find(open)
     })
 }
@@ -168,7 +168,7 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
     }
     let (mut count, mut sum) = (0, 0.0);
     for group in KneeGroup::all(plan) {
-        let search = group.search(results, plan.request.repeat(), &tried);
+        let search = group.search(results, plan.request.runs(), &tried);
         let cells: Vec<usize> =
             (group.lines.iter().flatten()).flat_map(|point| point.cells.iter().copied()).collect();
         let left: Vec<f64> = (cells.iter().copied().filter(open))
@@ -197,7 +197,7 @@ pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
             let entry = report.results.of(cell);
             entry.is_some_and(|entry| entry.status != CellStatus::Ok)
         };
-        let search = group.search(&report.results, plan.request.repeat(), &broke);
+        let search = group.search(&report.results, plan.request.runs(), &broke);
         Some(knee(report, group, &search, search.found()?))
     });
     Some(FindKnee { knees: knees.collect() })

@@ -40,6 +40,6 @@ pub use knee::{find_knees, likely_left, next_cell};
 pub use manifest::{ContentState, DataManifest, ListedFile, MANIFEST_NAME};
 pub use preset::preset_names;
 pub use reach::Reach;
-pub use request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
+pub use request::{JobRequest, JobTarget, MatrixRequest, MatrixTune, SharedFile};
 pub use resolve::resolve;
 pub use resume::{check_hosts, resumed};

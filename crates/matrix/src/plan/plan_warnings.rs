@@ -8,7 +8,6 @@ use stormlp_core::units::counted;
 use stormlp_core::verify::Verify;
 use stormlp_core::warning::{Warning, WarningKind};
 
-use super::choice::Fill;
 use super::request::MatrixRequest;
 
 /// All warnings that follow from the plan alone.
@@ -22,7 +21,7 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
     }
     warnings.extend(transport::engine_warning(request.engine, facts));
     let waits = runnable.iter().any(|cell| cell.transport.waits_for_gpu());
-    warnings.extend(transport::wait_warning(request.tune.wait, waits));
+    warnings.extend(transport::wait_warning(request.tune.machine.wait, waits));
     let refused = |c: &&&CellPlan| c.transport.path.wants_direct() && !c.direct;
     if let Some(cell) = runnable.iter().find(refused).filter(|_| request.open_direct) {
         warnings.push(Warning::new(
@@ -37,7 +36,7 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
     warnings.extend(idle_devices(plan));
     warnings.extend(queue_depth(&runnable));
     let uses_cufile = runnable.iter().any(|cell| cell.transport.path.needs_cufile());
-    warnings.extend(statistics_warning(request.tune.cufile_stats, uses_cufile, facts));
+    warnings.extend(statistics_warning(request.tune.machine.cufile_stats, uses_cufile, facts));
     warnings.extend(pattern_work(request, &runnable));
     warnings.extend(holes(plan, &runnable));
     warnings.extend(lives_in_memory(plan));
@@ -68,7 +67,7 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     let what = match request.verify {
         Verify::Crc => "computing checksums",
         verify if verify.is_of_content() && reads => "checking the pattern",
-        verify if verify.is_of_content() || (writes && request.fill == Fill::Every) => {
+        verify if verify.is_of_content() || (writes && request.tune.regenerate) => {
             "generating the content"
         }
         _ => return None,
@@ -76,7 +75,7 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     Some(Warning::new(
         WarningKind::HarnessBound,
         format!("throughput includes {what}"),
-        "measure without --verify and with --fill once; use them only to check data integrity",
+        "measure without --verify and --tune regenerate; use them only to check data integrity",
     ))
 }
 

@@ -16,28 +16,28 @@ pub(super) const PRESETS: [Preset; 5] = [
         name: "quick",
         description: "small and large reads on the paths of this machine, in about a minute",
         options: "--path auto --op read,randread --io-size 4K,1M --threads 1,8 --queue-depth 1 \
-                  --duration 3s --repeat 1",
+                  --duration 3s --runs 1",
     },
     // Reading and unpacking samples before training: the CPU is in between.
     Preset {
         name: "data-preparation",
         description: "128K to 512K reads by 1 and 4 threads over cpu-gpu and page-cache",
         options: "--path cpu-gpu,page-cache --op read,randread --io-size 128K,256K,512K \
-                  --threads 1,4 --queue-depth 1 --duration 5s --repeat 1",
+                  --threads 1,4 --queue-depth 1 --duration 5s --runs 1",
     },
     // Feeding a training loop: large reads, many threads, with and without GPUDirect Storage.
     Preset {
         name: "training",
         description: "1M to 16M reads by 4, 16 and 32 threads over gds and cpu-gpu",
         options: "--path gds,cpu-gpu --op read,randread --io-size 1M,4M,16M --threads 4,16,32 \
-                  --queue-depth 1 --duration 5s --repeat 1",
+                  --queue-depth 1 --duration 5s --runs 1",
     },
     // Loading weights (very large reads) and looking up single entries (4K).
     Preset {
         name: "inference",
         description: "4K and 16M to 128M reads by 1, 4 and 16 threads over gds and cpu-gpu",
         options: "--path gds,cpu-gpu --op read,randread --io-size 4K,16M,64M,128M \
-                  --threads 1,4,16 --queue-depth 1 --duration 5s --repeat 1",
+                  --threads 1,4,16 --queue-depth 1 --duration 5s --runs 1",
     },
     // Every combination of the study this matrix follows: 432 cells of 5 s are 36 minutes.
     Preset {
@@ -45,7 +45,7 @@ pub(super) const PRESETS: [Preset; 5] = [
         description: "all nine sizes from 4K to 128M, 1 to 32 threads, three paths, four operations",
         options: "--path gds,cpu-gpu,page-cache --op read,write,randread,randwrite \
                   --io-size 4K,128K,256K,512K,1M,4M,16M,64M,128M --threads 1,4,16,32 \
-                  --queue-depth 1 --duration 5s --repeat 1",
+                  --queue-depth 1 --duration 5s --runs 1",
     },
 ];
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
@@ -32,6 +34,14 @@ pub(super) fn parse_span(text: &str) -> Result<f64, String> {
         Ok(seconds)
     } else {
         Err("use more than zero and at most a week".to_string())
+    }
+}
+
+/// Parses the length of a cell: a time, or passes such as `2x`.
+fn parse_length(text: &str) -> Result<CellSpan, String> {
+    match text.strip_suffix('x') {
+        Some(passes) => whole::<u32>(1..=1_000_000)(passes).map(CellSpan::Passes),
+        None => parse_span(text).map(CellSpan::Seconds),
     }
 }
 
@@ -179,12 +189,12 @@ pub struct MatrixRequest {
     pub ops: Vec<Operation>,
 
     /// Transfer sizes, or sweeps such as 1M:16M:1M [default: 1M]
-    #[arg(long = "io-size", value_name = "LIST", value_delimiter = ',',
+    #[arg(short = 'b', long = "io-size", value_name = "LIST", value_delimiter = ',',
         value_parser = IoSize::parse_sweep)]
     pub io_sizes: Vec<IoSize>,
 
     /// Numbers of threads [default: 8]
-    #[arg(long, value_name = "LIST", value_delimiter = ',',
+    #[arg(short = 't', long, value_name = "LIST", value_delimiter = ',',
         value_parser = whole::<u32>(1..=MOST_THREADS.into()))]
     pub threads: Vec<u32>,
 
@@ -199,14 +209,9 @@ pub struct MatrixRequest {
     #[arg(long, value_name = "NAME", value_parser = preset_name)]
     pub preset: Option<String>,
 
-    /// Duration of each cell [default: 5s]
-    #[arg(long = "duration", value_name = "TIME",
-        value_parser = parse_span, conflicts_with = "passes")]
-    pub duration_seconds: Option<f64>,
-
-    /// Read or write the files this many times instead; all of it is measured
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1_000_000))]
-    pub passes: Option<u32>,
+    /// Length of each cell: a time such as 5s, or passes over the files such as 2x [default: 5s]
+    #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
+    pub duration: Option<CellSpan>,
 
     /// Warm-up of each cell before the measurement
     #[arg(long = "warmup", value_name = "TIME",
@@ -215,11 +220,11 @@ pub struct MatrixRequest {
 
     /// Repetitions of each cell; the table shows mean ± standard deviation [default: 1]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1000))]
-    pub repeat: Option<u32>,
+    pub runs: Option<u32>,
 
     /// Find the fewest transfers in flight within 2 % (or noise) of the best, for each path,
     /// operation and size: increases --threads and --queue-depth [defaults: 1 to 32, 1 to 64],
-    /// narrows down, and repeats the decisive cells --repeat times [default: 3]
+    /// narrows down, and repeats the decisive cells --runs times [default: 3]
     #[arg(long, conflicts_with = "preset")]
     pub find_knee: bool,
 
@@ -232,11 +237,17 @@ pub struct MatrixRequest {
         value_parser = whole::<u8>(0..=100))]
     pub read_percent: Option<u8>,
 
+    /// Folder, file or block device to use, as --dir and --file do; repeatable
+    #[serde(skip)]
+    #[arg(value_name = "PATH", value_parser = folder_or_prefix,
+        conflicts_with_all = ["folders", "files", "jobs"])]
+    pub targets: Vec<PathBuf>,
+
     /// Folder with one file per thread, or prefix of objects, s3://bucket/prefix, at the endpoint or
     /// endpoints (a,b) of AWS_ENDPOINT_URL; repeatable to spread threads over folders
     /// [default: ./stormlp-data/gds]
     #[serde(skip)]
-    #[arg(long = "dir", value_name = "DIR", help_heading = "Files",
+    #[arg(short = 'd', long = "dir", value_name = "DIR", help_heading = "Files",
         value_parser = folder_or_prefix, conflicts_with_all = ["files", "jobs"])]
     pub folders: Vec<PathBuf>,
 
@@ -264,9 +275,8 @@ pub struct MatrixRequest {
     #[arg(skip)]
     pub shared_file: SharedFile,
 
-    /// Data to write: once (incompressible, generated once), every (generated for every write),
-    /// zero
-    #[arg(long, value_name = "HOW", help_heading = "Files", default_value = "once")]
+    /// Data to write: random (incompressible) or zero
+    #[arg(long, value_name = "DATA", help_heading = "Files", default_value = "random")]
     pub fill: Fill,
 
     /// Verify data read: content (every byte against the pattern written); objects also none, size
@@ -277,10 +287,8 @@ pub struct MatrixRequest {
     pub verify: Verify,
 
     /// When to sync written files: end (within the measured time), none, or auto, which is end
-    /// through the page cache and none with direct I/O [default: auto; end without a value]
-    #[arg(long, value_name = "WHEN", help_heading = "Files",
-        num_args = 0..=1, default_missing_value = "end", default_value = "auto",
-        hide_default_value = true)]
+    /// through the page cache and none with direct I/O
+    #[arg(long, value_name = "WHEN", help_heading = "Files", default_value = "auto")]
     pub fsync: Fsync,
 
     /// Remove the files that it created after the run, as `stormlp clean` does
@@ -322,11 +330,7 @@ pub struct MatrixRequest {
         help_heading = "Accelerator and engine",
         default_value = "device"
     )]
-    pub memory: MemoryKind,
-
-    /// Do not register buffers with cuFile
-    #[arg(long, help_heading = "Accelerator and engine")]
-    pub no_register: bool,
+    pub buffer_memory: MemoryKind,
 
     /// Whether files are opened with `O_DIRECT` on paths that want it; gdsio's `-O 1` disables it
     /// on cuFile's paths.
@@ -342,29 +346,6 @@ pub struct MatrixRequest {
     )]
     pub engine: EngineChoice,
 
-    /// Transfers per submission to the kernel [default: half the depth through the page cache, else
-    /// 4]
-    #[arg(long, value_name = "N",
-        help_heading = "Accelerator and engine", value_parser = whole::<u32>(1..=MOST_IN_FLIGHT.into()))]
-    pub submit_batch: Option<u32>,
-
-    /// Seed for random offsets and the pattern
-    #[arg(long, value_name = "N",
-        help_heading = "Accelerator and engine", value_parser = whole::<u64>(..),
-        default_value = "0")]
-    pub seed: u64,
-
-    /// Alignment of random offsets in bytes; the flag makes it 1.
-    #[arg(
-        long = "unaligned",
-        help = "Do not align random offsets to 4 KiB",
-        help_heading = "Accelerator and engine",
-        num_args = 0,
-        default_missing_value = "1",
-        default_value = "4096"
-    )]
-    pub random_alignment_bytes: u64,
-
     /// Fail if a gds path falls back to another path
     #[arg(long, help_heading = "Accelerator and engine")]
     pub require_gds: bool,
@@ -377,9 +358,43 @@ pub struct MatrixRequest {
     #[command(flatten)]
     pub threading: Threading,
 
-    /// Rarely needed settings of the machine.
+    /// Rarely needed settings.
     #[command(flatten)]
-    pub tune: Tuned<MachineTune>,
+    pub tune: Tuned<MatrixTune>,
+}
+
+/// The keys of `--tune`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MatrixTune {
+    /// Settings of the machine.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub machine: MachineTune,
+
+    /// Whether buffers are registered with cuFile
+    #[arg(long, value_name = "yes|no", default_value = "yes", action = ArgAction::Set,
+        value_parser = BoolishValueParser::new())]
+    pub register: bool,
+
+    /// Transfers per submission to the kernel [default: half the depth through the page cache, else
+    /// 4]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MOST_IN_FLIGHT.into()))]
+    pub submit_batch: Option<u32>,
+
+    /// Seed of random offsets and the pattern
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..), default_value = "0")]
+    pub seed: u64,
+
+    /// Alignment of random offsets
+    #[arg(long = "alignment", value_name = "SIZE", value_parser = parse_some_bytes,
+        default_value = "4K")]
+    pub random_alignment_bytes: u64,
+
+    /// Whether random data is generated anew for every write
+    #[arg(long, value_name = "yes|no", default_value = "no", action = ArgAction::Set,
+        value_parser = BoolishValueParser::new())]
+    pub regenerate: bool,
 }
 
 impl MatrixRequest {
@@ -417,15 +432,12 @@ impl MatrixRequest {
 
     /// How long a cell runs.
     pub fn span(&self) -> CellSpan {
-        match self.passes {
-            Some(passes) => CellSpan::Passes(passes),
-            None => CellSpan::Seconds(self.duration_seconds.unwrap_or_default()),
-        }
+        self.duration.unwrap_or(CellSpan::Seconds(0.0))
     }
 
     /// Repetitions of each cell; every one is an entry of `cells[]`.
-    pub fn repeat(&self) -> u32 {
-        self.repeat.unwrap_or(1)
+    pub fn runs(&self) -> u32 {
+        self.runs.unwrap_or(1)
     }
 
     /// Whether reads are compared with a previously written pattern: none of its cells writes the

@@ -279,7 +279,7 @@ fn paths_that_cannot_run_give_a_reason() {
     let mut request = plain();
     request.require_gds = true;
     assert!(problems(&request, &folder(100 * GIB)).to_string().contains("--require-gds"));
-    (request.memory, request.paths) = (MemoryKind::Host, PathChoice::each(&[PathKind::Gds]));
+    (request.buffer_memory, request.paths) = (MemoryKind::Host, PathChoice::each(&[PathKind::Gds]));
     let found = resolve(&request, &gpu_server(), &folder(100 * GIB)).unwrap_err();
     assert!(found.to_string().contains("no direct route to host memory"), "{found}");
 }
@@ -291,8 +291,8 @@ fn cufile_without_a_gpu_needs_host_memory() {
     let mut request = plain();
     request.paths = PathChoice::each(&[PathKind::Gds]);
     let found = resolve(&request, &facts, &folder(100 * GIB)).unwrap_err();
-    assert!(found[0].remedy.contains("--memory host"), "{found}");
-    request.memory = MemoryKind::Host;
+    assert!(found[0].remedy.contains("--buffer-memory host"), "{found}");
+    request.buffer_memory = MemoryKind::Host;
     let plan = resolve(&request, &facts, &folder(100 * GIB)).unwrap();
     assert_eq!(plan.runnable_cells(), 1);
 }
@@ -321,7 +321,7 @@ fn every_combination_is_a_cell_and_paths_take_turns_within_repetitions() {
     request.ops = vec![Operation::Read, Operation::RandRead];
     request.io_sizes = vec![IoSize::fixed(4 * KIB), IoSize::fixed(MIB), IoSize::fixed(4 * KIB)];
     request.threads = vec![1, 4];
-    request.repeat = Some(3);
+    request.runs = Some(3);
     let plan = solve(&request, &folder(100 * GIB));
     assert_eq!(plan.cells.len(), 2 * 2 * 2 * 2 * 3);
     let order: Vec<_> = plan.cells[..4].iter().map(|c| (c.transport.path, c.repeat)).collect();
@@ -380,7 +380,7 @@ proptest! {
         request.io_sizes = vec![IoSize::fixed(size_kib * KIB)];
         request.file_size_bytes = file_size;
         request.jobs[0].offset_bytes = offset;
-        request.passes = Some(passes);
+        request.duration = Some(CellSpan::Passes(passes));
         let inventory = if shared { given(FileKind::Regular, free) } else { folder(free) };
         if let Ok(plan) = resolve(&request, &laptop(), &inventory) {
             for cell in plan.cells.iter().filter(|cell| cell.availability.is_available()) {

@@ -166,11 +166,12 @@ impl Bench<'_> {
         };
         let direction = cell.op.direction();
         let only_reads = direction == Direction::Read && plan.request.read_percent.is_none();
-        let fill = match (plan.request.verify.is_of_content(), plan.request.fill) {
+        let is_made_anew = plan.request.verify.is_of_content() || plan.request.tune.regenerate;
+        let fill = match plan.request.fill {
             _ if only_reads => BufferFill::Untouched,
-            (true, _) | (_, Fill::Every) => BufferFill::EveryTime,
-            (false, Fill::Once) => BufferFill::Once,
-            (false, Fill::Zero) => BufferFill::Zeroes,
+            _ if is_made_anew => BufferFill::EveryTime,
+            Fill::Random => BufferFill::Once,
+            Fill::Zero => BufferFill::Zeroes,
         };
         WorkerTask {
             rehearses: self.rehearses(cell),
@@ -181,8 +182,12 @@ impl Bench<'_> {
                 len: worker.length_bytes,
                 size,
                 random: cell.op.is_random(),
-                align: plan.request.random_alignment_bytes,
-                seed: plan.request.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                align: plan.request.tune.random_alignment_bytes,
+                seed: plan
+                    .request
+                    .tune
+                    .seed
+                    .wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                 passes,
             },
             fill,
@@ -190,7 +195,7 @@ impl Bench<'_> {
             verify: plan.request.verify.is_of_content()
                 && only_reads
                 && cell.transport.path != PathKind::Null,
-            pattern: Pattern::new(plan.request.seed, stream_of(path)),
+            pattern: Pattern::new(plan.request.tune.seed, stream_of(path)),
             warmup: Duration::from_secs_f64(plan.request.warmup_seconds),
             duration,
         }
@@ -204,7 +209,7 @@ impl Bench<'_> {
         let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
         cell.transport.path.needs_cufile()
             && !changes_cache
-            && self.plan.request.tune.cufile_stats.is_none()
+            && self.plan.request.tune.machine.cufile_stats.is_none()
             && cufile::Driver::current().is_some_and(counts)
     }
 
@@ -221,7 +226,7 @@ impl Bench<'_> {
     fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
         let size = worker.io_size_in(cell.io_size);
         let offsets = if cell.op.is_random() {
-            self.plan.request.random_alignment_bytes
+            self.plan.request.tune.random_alignment_bytes
         } else {
             size.min_bytes
         };
@@ -276,7 +281,7 @@ impl Bench<'_> {
         drivers: &DriverSet,
         devices: &BlockDevices,
     ) -> Result<WatchedCell, MatrixError> {
-        let mut sampler = Sampler::new(self.plan.request.tune.telemetry, self.instruments);
+        let mut sampler = Sampler::new(self.plan.request.tune.machine.telemetry, self.instruments);
         if self.plan.request.warmup_seconds == 0.0 {
             // Sampled before the first transfer so that no byte is missed.
             sampler.look(0, Counters::now(drivers, devices));
@@ -286,7 +291,7 @@ impl Bench<'_> {
         let started_unix_seconds = self.side.has_hosts().then(unix_seconds);
         self.side.measures(self.stop)?;
         let measured_from = start + Duration::from_secs_f64(self.plan.request.warmup_seconds);
-        let interval = self.plan.request.tune.telemetry.tick();
+        let interval = self.plan.request.tune.machine.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
             let left = measured_from.saturating_duration_since(Instant::now());
             watch.sleep(interval.min(left));

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::plan::{
-    CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan, MatrixReport,
-    find_knees, likely_left, next_cell,
+    CellPlan, CellReport, CellStatus, ContentState, FilePlan, MatrixPlan, MatrixReport, find_knees,
+    likely_left, next_cell,
 };
 use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
@@ -81,12 +81,12 @@ pub fn run(
     side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let settings = settings(plan.request.require_gds, plan.request.tune.cufile_stats);
+    let settings = settings(plan.request.require_gds, plan.request.tune.machine.cufile_stats);
     // Cells that need what does not open say why.
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.gpu_index());
-    let instruments = Instruments::around(places(&plan), gpus, plan.request.tune.telemetry);
+    let instruments = Instruments::around(places(&plan), gpus, plan.request.tune.machine.telemetry);
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
@@ -309,10 +309,10 @@ impl Matrix<'_> {
         if !writes || matches!(cell.transport.path, PathKind::S3 | PathKind::Null) {
             return Ok(());
         }
-        let pattern = ContentState::Pattern { seed: plan.request.seed };
+        let pattern = ContentState::Pattern { seed: plan.request.tune.seed };
         let keeps = |file: &&FilePlan| {
             file.content == Some(pattern)
-                && (plan.request.verify.is_of_content() || plan.request.fill == Fill::Every)
+                && (plan.request.verify.is_of_content() || plan.request.tune.regenerate)
         };
         let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
             files.iter().copied().partition(keeps);
@@ -467,7 +467,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
             ),
             errno: None,
             remedy: Some(
-                "lay it out again with the same --seed, or look for corruption".to_string(),
+                "lay it out again with the same --tune seed, or look for corruption".to_string(),
             ),
         },
         WorkerFailure::Sync { error } => Reason {

@@ -34,7 +34,7 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
         threads: vec![3],
         queue_depths: vec![2],
         file_size_bytes: Some(1 << 20),
-        passes: Some(1),
+        duration: Some(crate::plan::CellSpan::Passes(1)),
         ..MatrixRequest::plain(folder.to_path_buf())
     };
     let place = TargetPlace {

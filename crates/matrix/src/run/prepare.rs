@@ -191,7 +191,7 @@ pub(crate) fn make_files(
     }
     folders.announce(plan, &fill)?;
     let finished: Vec<AtomicBool> = fill.iter().map(|_| AtomicBool::new(false)).collect();
-    let (seed, engine) = (plan.request.seed, plan.engine);
+    let (seed, engine) = (plan.request.tune.seed, plan.engine);
     let laid_out = lay_out(storage, &fill, (seed, engine), observer, stop, &finished);
     let (mut whole, mut gone) = (Vec::new(), Vec::new());
     for (file, finished) in fill.into_iter().zip(finished) {
@@ -201,7 +201,7 @@ pub(crate) fn make_files(
             gone.push(file);
         }
     }
-    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.request.seed }))?;
+    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.request.tune.seed }))?;
     folders.note(plan, &gone, None)?;
     laid_out
 }

@@ -244,7 +244,7 @@ fn holds_pattern(
 ) -> Result<Option<bool>, TransferError> {
     let path = job.target.path();
     let file = storage.open(path, Access::Read, false)?;
-    let pattern = Pattern::new(request.seed, stream_of(path));
+    let pattern = Pattern::new(request.tune.seed, stream_of(path));
     let start = job.offset_bytes.min(bytes);
     let end = start + (request.file_size_bytes.unwrap_or(bytes)).min(bytes - start);
     let step = ((end - start) / PLACES).max(PLACE_BYTES as u64);

@@ -153,7 +153,7 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     Some(Warning::new(
         WarningKind::CacheState,
         format!("it covered its files {:.1} times: {source}{doubt}", reach.rounds),
-        "use --passes 1, or a larger --file-size, to read everything once",
+        "use --duration 1x, or a larger --file-size, to read everything once",
     ))
 }
 
@@ -173,7 +173,7 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
         ),
     };
     let advice = match reach.synced {
-        true => "use --passes 1, or a larger --file-size, to write everything once",
+        true => "use --duration 1x, or a larger --file-size, to write everything once",
         false => "`stormlp gds --fsync end` includes the time of storage",
     };
     Some(Warning::new(WarningKind::CacheState, fact, advice))
@@ -190,7 +190,7 @@ fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
     (measured.duration_seconds < SHORT_SECONDS).then(|| {
         let advice = match plan.request.span() {
             CellSpan::Seconds(_) => "use a longer --duration",
-            CellSpan::Passes(_) => "use more --passes or a larger --file-size",
+            CellSpan::Passes(_) => "use more passes (--duration 2x), or a larger --file-size",
         };
         let fact = format!("the cell ran for {:.2} s", measured.duration_seconds);
         Warning::new(WarningKind::TooShort, fact, advice)

@@ -58,7 +58,7 @@ fn to_text(report: &MatrixReport, knee: &Knee) -> String {
         (true, _) => format!("{peak}, the most that was tried: more may reach more"),
         (false, _) if is_open => format!(
             "{peak}; repetitions differ by {:.0} %, so fewer in flight may reach it, which a \
-             larger --repeat may tell",
+             larger --runs may tell",
             knee.noise_percent.unwrap_or_default()
         ),
         (false, true) => format!("{peak}; fewer in flight do not reach it"),
@@ -100,7 +100,7 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
         format!(
             "{cells} of {} cells measured; cells that decide a result run {} times",
             report.plan.runnable_cells(),
-            report.plan.request.repeat()
+            report.plan.request.runs()
         ),
     );
     if find.knees.is_empty() {

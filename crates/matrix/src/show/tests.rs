@@ -45,7 +45,7 @@ fn rows(report: &MatrixReport) -> String {
 #[test]
 fn repetitions_are_a_mean_with_its_deviation() {
     let mut request = plain();
-    request.repeat = Some(3);
+    request.runs = Some(3);
     let report = report(&request, |path, repeat| Some(both(path, 1)? + f64::from(repeat)));
     let text = table(&report);
     assert!(text.contains("13.0 ± 0.2"), "{text}");

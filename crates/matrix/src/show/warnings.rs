@@ -19,7 +19,7 @@ pub(super) fn of_cells(report: &MatrixReport) -> Vec<Warning> {
 /// The name of a cell, with what distinguishes it within its matrix.
 fn name(report: &MatrixReport, cell: &CellReport) -> String {
     let key = key_of(report, cell);
-    let repeat = match report.plan.request.repeat() {
+    let repeat = match report.plan.request.runs() {
         0 | 1 => String::new(),
         _ => format!(", repetition {}", cell.repeat),
     };

@@ -87,7 +87,7 @@ fn paths(machine: &Machine, section: &mut Section) {
         let emulated = "No GPU can be used: accelerator memory is emulated with host memory.";
         section.lines.push(emulated.to_string());
         if machine.host.support(PathKind::Gds).is_available() {
-            let cufile = "cuFile works on host memory here: give its paths `--memory host`.";
+            let cufile = "cuFile works on host memory here: give its paths `--buffer-memory host`.";
             section.lines.push(cufile.to_string());
         }
     }

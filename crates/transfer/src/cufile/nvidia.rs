@@ -234,7 +234,7 @@ pub(super) fn remedy(call: &str, code: i32) -> &'static str {
         5019 | 5020 => "open the file with O_DIRECT",
         5025 => "check the permissions of the file and of /dev/nvidia-fs*",
         5036 | 5043 | -12 => {
-            "use smaller --io-size, fewer --threads or --no-register: pinned GPU memory (BAR1) or \
+            "use smaller --io-size, fewer --threads or --tune register=no: pinned GPU memory (BAR1) or \
              host memory is used up"
         }
         5037 => "use a lower --queue-depth",

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::plan::choice::{CacheState, Fill, Fsync, IoSize, PathChoice};
+use crate::plan::choice::{CacheState, CellSpan, Fsync, IoSize, PathChoice};
 use crate::plan::request::{
     JobRequest, JobTarget, MOST_IN_FLIGHT, MOST_THREADS, MatrixRequest, SharedFile, parse_span,
 };
@@ -41,8 +41,7 @@ impl Default for GdsioRun {
             file_stem: "gdsio".to_string(),
             optional_paths: false,
             jobs: Vec::new(),
-            duration_seconds: None,
-            passes: Some(1),
+            duration: Some(CellSpan::Passes(1)),
             cache: CacheState::AsIs,
             fsync: Fsync::None,
             ..MatrixRequest::plain(PathBuf::new())
@@ -78,14 +77,14 @@ impl GdsioRun {
             'I' => request.ops = vec![operation(name, value)?],
             'T' => {
                 let seconds = taken(name, value, parse_span(value))?;
-                (request.duration_seconds, request.passes) = (Some(seconds), None);
+                request.duration = Some(CellSpan::Seconds(seconds));
                 request.shared_file = SharedFile::Whole;
             }
-            'k' => request.seed = number(name, value)?,
+            'k' => request.tune.seed = number(name, value)?,
             // `-U` wins, wherever it stands.
-            'a' if request.random_alignment_bytes == 1 => drop(some_size(name, value)?),
-            'a' => request.random_alignment_bytes = some_size(name, value)?,
-            'U' if switch(name, value)? => request.random_alignment_bytes = 1,
+            'a' if request.tune.random_alignment_bytes == 1 => drop(some_size(name, value)?),
+            'a' => request.tune.random_alignment_bytes = some_size(name, value)?,
+            'U' if switch(name, value)? => request.tune.random_alignment_bytes = 1,
             'B' => {
                 let entries = whole(1..=MOST_IN_FLIGHT.into())(value.trim());
                 self.batch = Some(taken(name, value, entries)?);
@@ -95,8 +94,8 @@ impl GdsioRun {
                 request.read_percent = Some(taken(name, value, whole(0..=100)(value.trim()))?);
             }
             'V' => request.verify = Verify::of_content(switch(name, value)?),
-            'F' => request.fill = if switch(name, value)? { Fill::Every } else { Fill::Once },
-            'b' => request.no_register = switch(name, value)?,
+            'F' => request.tune.regenerate = switch(name, value)?,
+            'b' => request.tune.register = !switch(name, value)?,
             'p' if switch(name, value)? => {
                 return Err(
                     "`-p (enable_nvlinks)` is not supported: stormlp does not use peer access \
@@ -172,7 +171,7 @@ impl GdsioRun {
         self.check_jobs()?;
         let mut request = self.request.clone();
         request.paths = PathChoice::each(&[path]);
-        request.memory = self.memory_kind(path)?;
+        request.buffer_memory = self.memory_kind(path)?;
         for job in request.jobs.iter_mut().filter(|job| job.offset_bytes == 0) {
             job.offset_bytes = self.offset_bytes;
         }
@@ -222,13 +221,13 @@ pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String>
         return None;
     }
     if facts.support(path).is_available() {
-        if !matches!(request.memory, MemoryKind::Host | MemoryKind::Mmap) {
-            request.memory = MemoryKind::Host;
+        if !matches!(request.buffer_memory, MemoryKind::Host | MemoryKind::Mmap) {
+            request.buffer_memory = MemoryKind::Host;
         }
         return None;
     }
     request.paths = PathChoice::each(&[PathKind::CpuGpu]);
-    request.memory = MemoryKind::Device;
+    request.buffer_memory = MemoryKind::Device;
     let number = path.gdsio_number().unwrap_or_default();
     Some(format!(
         "cuFile is not available, so -x {number} runs as -x 2: into host memory, then a copy to \

@@ -127,7 +127,7 @@ fn emulation_uses_cufile_if_available_and_reports_the_substitute() {
     let mut with = request(line);
     assert_eq!(emulate(&mut with, &facts), None);
     assert_eq!(with.paths, PathChoice::each(&[PathKind::Gds]));
-    assert_eq!(with.memory, MemoryKind::Host);
+    assert_eq!(with.buffer_memory, MemoryKind::Host);
     let mut plain = request("-D /d -d 3 -w 4 -x 1");
     let asked = plain.clone();
     assert_eq!(emulate(&mut plain, &facts), None);
@@ -147,7 +147,7 @@ fn values_may_follow_their_letter_directly_and_switches_may_be_combined() {
     let spread = run("-D /d -w 4 -V -U -I 2 -x 1 -i 4K");
     assert_eq!(run("-D/d -w4 -VU -I2 -x1 -i4K"), spread);
     assert!(spread.request.verify.is_of_content());
-    assert_eq!(spread.request.random_alignment_bytes, 1);
+    assert_eq!(spread.request.tune.random_alignment_bytes, 1);
 }
 
 #[test]
@@ -262,8 +262,8 @@ fn a_job_file_is_read_with_its_variables() {
     let request = &run.request;
     assert_eq!((request.name.as_str(), run.transfer_type), ("gds-test", 2));
     assert_eq!(
-        (&request.ops[..], request.duration_seconds),
-        (&[Operation::RandRead][..], Some(30.0))
+        (&request.ops[..], request.span()),
+        (&[Operation::RandRead][..], CellSpan::Seconds(30.0))
     );
     assert_eq!(request.io_sizes[0].count(), 4);
     assert_eq!(request.jobs[0].target, JobTarget::Folder(PathBuf::from("/mnt/one")));
@@ -316,6 +316,6 @@ proptest! {
         let run = run(&format!("-D /d -w {workers} -s {size}K -k {seed}"));
         prop_assert_eq!(run.request.jobs[0].threads, Some(workers));
         prop_assert_eq!(run.request.file_size_bytes, Some(size * KIB));
-        prop_assert_eq!(run.request.seed, u64::from(seed));
+        prop_assert_eq!(run.request.tune.seed, u64::from(seed));
     }
 }

@@ -1,17 +1,20 @@
 //! Rewords advice of `stormlp gds` for gdsio's command line, which lacks its options.
 
 /// Replacements; where one phrase contains another, the longer comes first.
-const PHRASES: [(&str, &str); 14] = [
-    ("use --passes 1, or a larger", "leave -T out, or use a larger"),
-    ("use more --passes or a larger", "use a larger"),
-    ("with --fill once", "without -F"),
-    ("--op write --verify --passes 1", "-I 1 -V without -T"),
+const PHRASES: [(&str, &str); 17] = [
+    ("use --duration 1x, or a larger", "leave -T out, or use a larger"),
+    ("use more passes (--duration 2x), or a larger", "use a larger"),
+    ("--tune regenerate", "-F"),
+    ("--op write --verify --duration 1x", "-I 1 -V without -T"),
     ("one of --verify and --read-percent", "one of -V and -M"),
     ("--path buffered", "-x 1 -O 1"),
     ("--path cpu", "-x 1"),
     ("the paths buffered and page-cache", "-x 1 -O 1"),
-    ("--memory host", "-m 3"),
+    ("--buffer-memory host", "-m 3"),
     ("--device host", "--emulate"),
+    ("--tune seed=", "-k "),
+    ("--tune seed", "-k"),
+    ("--tune register=no", "-b"),
     ("or offset, or", "or -o, or"),
     ("add --path gds", "use -x 0"),
     ("--dir or --file", "-D or -f"),
@@ -19,7 +22,7 @@ const PHRASES: [(&str, &str); 14] = [
 ];
 
 /// Options with a gdsio letter.
-const LETTERS: [(&str, &str); 15] = [
+const LETTERS: [(&str, &str); 13] = [
     ("--path", "-x"),
     ("--op", "-I"),
     ("--io-size", "-i"),
@@ -30,11 +33,9 @@ const LETTERS: [(&str, &str); 15] = [
     ("--dir", "-D"),
     ("--file", "-f"),
     ("--device", "-d"),
-    ("--memory", "-m"),
+    ("--buffer-memory", "-m"),
     ("--verify", "-V"),
-    ("--seed", "-k"),
     ("--read-percent", "-M"),
-    ("--no-register", "-b"),
 ];
 
 /// Options that `stormlp gdsio` accepts under the same name.
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn options_become_letters_and_commands_stay() {
         for (ours, theirs) in [
-            ("use --passes 1, or a larger --file-size", "leave -T out, or use a larger -s"),
+            ("use --duration 1x, or a larger --file-size", "leave -T out, or use a larger -s"),
             (
                 "use a smaller --file-size or offset, or a larger file",
                 "use a smaller -s or -o, or a larger file",

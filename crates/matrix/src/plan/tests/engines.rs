@@ -24,7 +24,7 @@ fn each_cell_has_the_engine_and_batch_that_suit_its_path_and_depth() {
     assert_eq!(plan.engines_in_words(), "uring, psync (auto)");
 
     request.engine = EngineChoice::Uring;
-    request.submit_batch = Some(2);
+    request.tune.submit_batch = Some(2);
     let plan = resolve(&request, &laptop(), &folder(100 * GIB)).unwrap();
     assert!(
         plan.cells

@@ -67,7 +67,7 @@ fn a_node_that_is_not_there_is_refused_and_none_is_bound_when_that_was_typed() {
 #[test]
 fn how_to_wait_is_in_every_transport_and_has_no_effect_without_a_gpu() {
     let mut request = copies(&[0]);
-    request.tune.wait = Some(WaitMode::Spin);
+    request.tune.machine.wait = Some(WaitMode::Spin);
     let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
     assert!(plan.cells.iter().all(|cell| cell.transport.wait == WaitMode::Spin));
     request.devices = Some(DeviceId::Host.into());
@@ -108,7 +108,7 @@ fn host_memory_that_cufile_is_given_is_counted_where_a_gpu_is_there_too() {
     for (memory, bytes) in
         [(MemoryKind::Host, 2 * MIB), (MemoryKind::Mmap, 2 * MIB), (MemoryKind::Device, 0)]
     {
-        request.memory = memory;
+        request.buffer_memory = memory;
         let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
         assert_eq!(plan.region_bytes, bytes, "{memory:?}");
     }

@@ -40,7 +40,7 @@ fn a_headline_compares_the_fastest_paths_and_marks_what_came_from_memory() {
 /// Two paths with three repetitions each that differ clearly.
 fn repeated() -> MatrixReport {
     let mut request = plain();
-    request.repeat = Some(3);
+    request.runs = Some(3);
     report(&request, |path, repeat| Some(both(path, 1)? + f64::from(repeat)))
 }
 

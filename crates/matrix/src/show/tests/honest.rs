@@ -82,7 +82,7 @@ fn warned(facts: &[(usize, &str)]) -> Vec<String> {
     let mut request = plain();
     request.paths = PathChoice::each(&[PathKind::Cpu]);
     request.io_sizes = vec![IoSize::fixed(4096), IoSize::fixed(1 << 20)];
-    request.repeat = Some(2);
+    request.runs = Some(2);
     let mut report = report(&request, both);
     for (index, fact) in facts {
         let warning = Warning::new(WarningKind::TooShort, *fact, "wait longer");

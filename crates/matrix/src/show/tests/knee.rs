@@ -14,7 +14,7 @@ fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
         paths: PathChoice::each(&[PathKind::Cpu, PathKind::PageCache]),
         threads: vec![1, 2, 4],
         queue_depths: vec![1, 2, 3, 4, 6, 8, 12, 16],
-        repeat: Some(repeat),
+        runs: Some(repeat),
         ..plain()
     };
     let mut report = report(&request, |_, _| None);

@@ -4,7 +4,7 @@ use super::fixtures::matrix::run_of;
 use super::fixtures::training as fixtures;
 use clap::Args as _;
 use serde_json::Value;
-use stormlp_core::tune::MachineTune;
+use stormlp_matrix::plan::MatrixTune;
 use stormlp_show::settings;
 
 use crate::any_report::AnyReport;
@@ -38,13 +38,13 @@ fn changed(report: &Value, place: &str, value: Value) -> Vec<String> {
 fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
     let [gds, train, checkpoint] = reports();
     // So close that the rounded text is the same.
-    let longer = gds["plan"]["request"]["duration_seconds"].as_f64().unwrap() + 0.001;
+    let longer = gds["plan"]["request"]["duration"]["seconds"].as_f64().unwrap() + 0.001;
     for (report, place, value, findings) in [
-        (&gds, "/plan/request/fill", "every".into(), "--fill"),
-        (&gds, "/plan/cells/0/submit_batch", 9.into(), "--submit-batch"),
-        (&gds, "/plan/cells/0/register_buffers", false.into(), "--no-register"),
+        (&gds, "/plan/request/fill", "zero".into(), "--fill"),
+        (&gds, "/plan/cells/0/submit_batch", 9.into(), "--tune submit-batch"),
+        (&gds, "/plan/cells/0/register_buffers", false.into(), "--tune register"),
         (&gds, "/plan/request/warmup_seconds", 2.5.into(), "--warmup"),
-        (&gds, "/plan/request/duration_seconds", longer.into(), "--duration"),
+        (&gds, "/plan/request/duration/seconds", longer.into(), "--duration"),
         (&train, "/plan/transport/engine", "uring".into(), "--engine"),
         (&train, "/plan/transport/threads", 77.into(), "--threads"),
         (&train, "/plan/shuffle/files", "off".into(), "plan.shuffle.files"),
@@ -60,7 +60,7 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
 #[test]
 fn options_are_named_as_typed() {
     let line = crate::cli::command();
-    let tune = MachineTune::augment_args(clap::Command::new("tune"));
+    let tune = MatrixTune::augment_args(clap::Command::new("tune"));
     let keys: Vec<&str> = tune.get_arguments().filter_map(|one| one.get_long()).collect();
     for report in reports() {
         let command = line.find_subcommand(report["kind"].as_str().unwrap()).unwrap();
@@ -89,7 +89,7 @@ fn location_and_repetitions_are_not_part_of_the_work() {
     let [gds, train, checkpoint] = reports();
     for (report, place, value) in [
         (&gds, "/plan/request/name", "other".into()),
-        (&gds, "/plan/request/seed", 7.into()),
+        (&gds, "/plan/request/tune/seed", 7.into()),
         (&gds, "/plan/files/0/path", "/elsewhere".into()),
         (&train, "/plan/data/folder", "/elsewhere".into()),
         (&train, "/plan/request/tune/telemetry_seconds", 1.0.into()),

@@ -3,12 +3,13 @@
 mod lane;
 mod resume;
 
+use std::fs;
 use std::path::PathBuf;
 
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::transport::EngineChoice;
-use stormlp_matrix::plan::MatrixRequest;
+use stormlp_matrix::plan::{Fill, MatrixRequest};
 use stormlp_matrix::run::agreement;
 use stormlp_matrix::show as matrix;
 
@@ -24,10 +25,10 @@ pub(crate) use lane::{measure, report};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp gds --io-size 1M --threads 8          the paths of this machine, one table
+  stormlp gds /mnt/nvme -b 1M -t 8              the paths of this machine, one table
   stormlp gds --preset training --dir /mnt/nvme --output training.md
   stormlp gds --path gds,cpu-gpu --op read,write --io-size 4K,1M,16M --threads 1,16 \\
-      --repeat 3 --baseline before/report.json
+      --runs 3 --baseline before/report.json
   stormlp gds --find-knee --path cpu --io-size 64K,1M --dir /mnt/nvme
                                                 the fewest transfers in flight that reach the best
   AWS_ENDPOINT_URL=http://n1:9000,http://n2:9000 stormlp gds --dir s3://bucket/gds --threads 1,16
@@ -92,7 +93,13 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 ///
 /// # Errors
 /// With exit code 2 if an option has no effect.
-fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
+fn complete(mut request: MatrixRequest) -> Result<MatrixRequest, Failure> {
+    for target in std::mem::take(&mut request.targets) {
+        // A folder need not be there yet.
+        let is_file = fs::metadata(&target).is_ok_and(|found| !found.is_dir());
+        let targets = if is_file { &mut request.files } else { &mut request.folders };
+        targets.push(target);
+    }
     let request = request.complete();
     if request.find_knee && request.threads.len() == 1 && request.queue_depths.len() == 1 {
         return Err(Failure::usage(
@@ -102,15 +109,18 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
     }
     let paths = request.paths();
     if !paths.iter().any(|path| path.ends_in_accelerator()) {
-        let options = [("--tune wait", request.tune.wait.is_some())];
+        let options = [("--tune wait", request.tune.machine.wait.is_some())];
         refuse(&options, "where transfers end in host memory")?;
     }
     if !paths.iter().any(|path| path.needs_cufile()) {
         let options = [
-            ("--no-register", request.no_register),
-            ("--tune cufile-stats", request.tune.cufile_stats.is_some()),
+            ("--tune register", !request.tune.register),
+            ("--tune cufile-stats", request.tune.machine.cufile_stats.is_some()),
         ];
         refuse(&options, "without a --path that uses cuFile")?;
+    }
+    if request.fill == Fill::Zero {
+        refuse(&[("--tune regenerate", request.tune.regenerate)], "with --fill zero")?;
     }
     if paths.iter().all(|path| matches!(path, PathKind::S3 | PathKind::Null)) {
         let options = [("--engine", request.engine != EngineChoice::Auto)];
@@ -143,8 +153,8 @@ mod tests {
             "--threads 0",
             "--threads 1000000",
             "--queue-depth 0",
-            "--repeat 0",
-            "--passes 0",
+            "--runs 0",
+            "--duration 0x",
             "--duration 0",
             "--duration 9000h",
             "--io-size 0",
@@ -167,14 +177,14 @@ mod tests {
     #[test]
     fn flags_and_lists_reach_the_request() {
         let request = request(
-            "gds --unaligned --clean --no-register --fsync --file /dev/a --file /dev/b \
-             --io-size 4K,1M:3M:1M --path auto,cpu --warmup 1s --repeat 3",
+            "gds --tune alignment=1,register=no --clean --fsync end --file /dev/a --file /dev/b \
+             --io-size 4K,1M:3M:1M --path auto,cpu --warmup 1s --runs 3",
         );
-        assert_eq!(request.random_alignment_bytes, 1);
-        assert!(request.remove && request.no_register && request.names_paths());
+        assert_eq!(request.tune.random_alignment_bytes, 1);
+        assert!(request.remove && !request.tune.register && request.names_paths());
         assert_eq!(request.fsync, stormlp_matrix::plan::Fsync::End);
         assert_eq!(request.io_sizes.len(), 4);
-        assert_eq!((request.paths().len(), request.repeat()), (4, 3));
+        assert_eq!((request.paths().len(), request.runs()), (4, 3));
         assert_eq!((&*request.jobs[1].name, request.warmup_seconds), ("job1", 1.0));
     }
 }

@@ -44,7 +44,7 @@ fn all() -> Vec<Offer> {
         ("gds", "preset", preset_names()),
         ("gds", "cache", CacheState::VARIANTS.to_vec()),
         ("gds", "fill", Fill::VARIANTS.to_vec()),
-        ("gds", "memory", MemoryKind::VARIANTS.to_vec()),
+        ("gds", "buffer_memory", MemoryKind::VARIANTS.to_vec()),
         ("gds train datagen checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
         ("kvcache", "engine", vec!["auto", "uring", "psync"]),
         ("gds checkpoint", "verify", Verify::VARIANTS.to_vec()),
