@@ -55,7 +55,7 @@ def stormlp(arguments, *options):
 
 def save(arguments, path, pages):
     """GiB/s and CPU seconds a GiB of one save; the files stay."""
-    report = stormlp(arguments, "--writes", "1", "--reads", "0", "--path", path, "--tune", f"pages={pages}")
+    report = stormlp(arguments, "--saves", "1", "--restores", "0", "--path", path, "--tune", f"pages={pages}")
     result = report["saves"][0]
     return {"rate": result["gib_per_second"]["total"],
             "cpu": report["summary"]["save"]["cpu_seconds_per_gib"],
@@ -64,8 +64,8 @@ def save(arguments, path, pages):
 
 def restore(arguments, pages):
     """GiB/s of one cold restore around the page cache."""
-    report = stormlp(arguments, "--writes", "0", "--reads", "1", "--path", "cpu", "--cold",
-                     "--profile", "native", "--tune", f"pages={pages}")
+    report = stormlp(arguments, "--saves", "0", "--restores", "1", "--path", "cpu",
+                     "--edition", "native", "--tune", f"pages={pages}")
     return {"rate": report["restores"][0]["gib_per_second"]["total"]}
 
 

@@ -109,7 +109,7 @@ def main():
     parser.add_argument("--users", type=int, default=200)
     parser.add_argument("--duration", type=int, default=60, help="seconds")
     parser.add_argument("--memory", type=int, default=0, help="GiB that hold objects first")
-    parser.add_argument("--writes", type=int, default=16, help="objects written at a time")
+    parser.add_argument("--saves", type=int, default=16, help="objects written at a time")
     parser.add_argument("--capacity", type=int, default=0,
                         help="GiB of objects on storage [default: 95 %% of the free space]")
     parser.add_argument("--seed", type=int, default=42)

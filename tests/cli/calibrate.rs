@@ -81,7 +81,7 @@ fn where_and_when_a_calibration_was_made_is_shown_where_it_is_used() {
     assert!(page.contains(origin), "{page}");
     assert!(page.contains("began at a load of 1.70 on 2 CPUs"), "{page}");
     assert!(page.contains("dlio.json is of node7, this host is "), "{page}");
-    let words = "checkpoint llama3-8b --client dlio.json --scale 1 --dry-run --dir ckpt";
+    let words = "checkpoint llama3-8b --client-overhead dlio.json --scale 1 --dry-run --dir ckpt";
     let mut command = stormlp();
     command.current_dir(folder.path()).args(words.split_whitespace());
     let output = command.output().unwrap();
@@ -101,8 +101,7 @@ fn a_checkpoints_client_is_that_of_v2() {
     save(&folder.path().join("dlio.json"));
     let run = |profile: &str| {
         let mut command = stormlp();
-        let words =
-            "checkpoint llama3-8b --client dlio.json --scale 1 --dry-run --dir ckpt --profile";
+        let words = "checkpoint llama3-8b --client-overhead dlio.json --scale 1 --dry-run --dir ckpt --edition";
         command.current_dir(folder.path()).args(words.split_whitespace()).arg(profile);
         let output = command.output().unwrap();
         [output.stdout, output.stderr].map(|text| {
@@ -110,13 +109,13 @@ fn a_checkpoints_client_is_that_of_v2() {
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         })
     };
-    let warning = "--client adds the time of v2.0's DLIO, and profile v3 is of v3.0";
-    let [page, _] = run("v3");
+    let warning = "--client-overhead adds the time of v2.0's DLIO";
+    let [page, _] = run("3.0");
     assert!(page.contains(warning), "{page}");
-    let [page, _] = run("v2");
+    let [page, _] = run("2.0");
     assert!(page.contains("DLIO's own time is added") && !page.contains(warning), "{page}");
     let [_, refused] = run("native");
-    assert!(refused.contains("profile native has no client's"), "{refused}");
+    assert!(refused.contains("--edition native, which excludes client time"), "{refused}");
 }
 
 #[test]

@@ -97,14 +97,14 @@ fn a_dry_run_has_the_scale_of_the_run() {
 #[test]
 fn a_scaled_run_is_marked_in_every_line() {
     let folder = folder();
-    let mut command = tiny(folder.path(), &["--scale", "0.3", "--writes", "1", "--reads", "1"]);
+    let mut command = tiny(folder.path(), &["--scale", "0.3", "--saves", "1", "--restores", "1"]);
     let assert = command.assert().success();
     let text = stdout(assert);
     assert!(text.lines().count() > 10, "{text}");
     assert!(text.lines().all(|line| line.starts_with("SCALED 0.2653")), "{text}");
     assert!(
         text.contains(
-            "stormlp checkpoint tiny.yaml --ranks 8 --pause 0 --scale 1 --writes 1 --reads 1"
+            "stormlp checkpoint tiny.yaml --ranks 8 --pause 0 --scale 1 --saves 1 --restores 1"
         ),
         "{text}"
     );
@@ -113,7 +113,7 @@ fn a_scaled_run_is_marked_in_every_line() {
 #[test]
 fn a_run_has_the_keys_that_scripts_rely_on() {
     let folder = folder();
-    let arguments = ["--writes", "2", "--reads", "2", "--verify", "--cold", "--path", "cpu"];
+    let arguments = ["--saves", "2", "--restores", "2", "--verify", "--path", "cpu"];
     let report = json(&mut tiny(folder.path(), &arguments));
     assert_eq!(
         (&report["kind"], &report["plan"]["scaling"]["factor"]),
@@ -153,10 +153,10 @@ fn a_run_has_the_keys_that_scripts_rely_on() {
 fn saving_and_restoring_can_be_two_runs() {
     let folder = folder();
     let scaled = ["--scale", "0.3"];
-    let write = [&scaled[..], &["--writes", "1", "--reads", "0"]].concat();
+    let write = [&scaled[..], &["--saves", "1", "--restores", "0"]].concat();
     tiny(folder.path(), &write).assert().success();
     // The scale is that of what is there.
-    let report = json(&mut tiny(folder.path(), &["--writes", "0", "--verify"]));
+    let report = json(&mut tiny(folder.path(), &["--saves", "0", "--verify"]));
     assert_eq!(report["restores"].as_array().unwrap().len(), 1);
     assert_eq!(report["verified_bytes"], report["plan"]["total_bytes"]);
     assert!(report["plan"]["scaling"]["factor"].as_f64().unwrap() < 0.3);
@@ -165,7 +165,7 @@ fn saving_and_restoring_can_be_two_runs() {
 #[test]
 fn mlperfs_files_have_dlios_keys() {
     let folder = folder();
-    let arguments = ["--writes", "1", "--reads", "1", "--mlperf-output", "mlperf"];
+    let arguments = ["--saves", "1", "--restores", "1", "--mlperf-output", "mlperf"];
     tiny(folder.path(), &arguments).assert().success();
     let runs = folder.path().join("mlperf/checkpointing/tiny");
     let mut runs = fs::read_dir(runs).unwrap().map(|run| run.unwrap().path());
@@ -207,7 +207,7 @@ fn mlperfs_files_have_dlios_keys() {
 #[test]
 fn every_rank_leaves_mlperfs_files_and_every_checkpoint_is_a_row() {
     let folder = folder();
-    let arguments = ["--writes", "1", "--reads", "1", "--mlperf-output", "mlperf"];
+    let arguments = ["--saves", "1", "--restores", "1", "--mlperf-output", "mlperf"];
     tiny(folder.path(), &arguments).assert().success();
     let runs = folder.path().join("mlperf/checkpointing/tiny");
     let mut runs = fs::read_dir(runs).unwrap().map(|run| run.unwrap().path());
@@ -242,7 +242,7 @@ fn every_rank_leaves_mlperfs_files_and_every_checkpoint_is_a_row() {
 fn ranks_are_spread_over_directories_and_cleaned_from_all_of_them() {
     let folder = folder();
     let folders = ["--dir", "a", "--dir", "b"];
-    let run = [&folders[..], &["--writes", "1", "--reads", "1", "--verify"]].concat();
+    let run = [&folders[..], &["--saves", "1", "--restores", "1", "--verify"]].concat();
     tiny(folder.path(), &run).assert().success();
     let files = |name: &str| {
         let step = folder.path().join(name).join("run1/global_epoch1_step1");
@@ -259,7 +259,7 @@ fn ranks_are_spread_over_directories_and_cleaned_from_all_of_them() {
 #[test]
 fn overlapped_saves_report_how_long_training_waited() {
     let folder = folder();
-    let arguments = ["--writes", "1", "--reads", "0", "--overlap", "5ms"];
+    let arguments = ["--saves", "1", "--restores", "0", "--overlap-step", "5ms"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());
     assert!(text.contains("training was held up"), "{text}");
 }
@@ -267,16 +267,16 @@ fn overlapped_saves_report_how_long_training_waited() {
 #[test]
 fn nothing_synced_is_marked_not_crash_safe() {
     let folder = folder();
-    let arguments = ["--writes", "1", "--reads", "0", "--fsync", "none"];
+    let arguments = ["--saves", "1", "--restores", "0", "--fsync", "none"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());
-    assert!(text.contains("by profile v2, not synced"), "{text}");
+    assert!(text.contains("by edition 2.0, not synced"), "{text}");
 }
 
 #[test]
 fn accelerator_memory_without_a_gpu_is_called_emulated() {
     let folder = folder();
     let arguments =
-        ["--writes", "1", "--reads", "1", "--verify", "--path", "page-cache", "--device", "host"];
+        ["--saves", "1", "--restores", "1", "--verify", "--path", "page-cache", "--device", "host"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());
     assert!(text.contains("(emulated)"), "{text}");
 }
@@ -284,7 +284,7 @@ fn accelerator_memory_without_a_gpu_is_called_emulated() {
 #[test]
 fn a_second_run_removes_the_first_at_any_scale_with_a_note() {
     let folder = folder();
-    let counts = ["--writes", "1", "--reads", "1", "--verify"];
+    let counts = ["--saves", "1", "--restores", "1", "--verify"];
     tiny(folder.path(), &counts).assert().success();
     let smaller = [&counts[..], &["--scale", "0.3"]].concat();
     let assert = tiny(folder.path(), &smaller).assert().success();
@@ -304,24 +304,24 @@ fn a_second_run_removes_the_first_at_any_scale_with_a_note() {
 #[test]
 fn the_newest_run_is_restored_or_the_one_that_is_named() {
     let folder = folder();
-    let save = ["--writes", "1", "--reads", "0", "--keep-last", "2"];
+    let save = ["--saves", "1", "--restores", "0", "--keep-last", "2"];
     for _ in 0..3 {
         tiny(folder.path(), &save).assert().success();
     }
     let restored = |more: &[&str]| {
-        let restore = [&["--writes", "0", "--verify"][..], more].concat();
+        let restore = [&["--saves", "0", "--verify"][..], more].concat();
         json(&mut tiny(folder.path(), &restore))["plan"]["run"].clone()
     };
     assert_eq!(restored(&[]), "run3");
     assert_eq!(restored(&["--run", "run2"]), "run2");
-    let unknown = tiny(folder.path(), &["--writes", "0", "--run", "run1"]).assert().code(4);
+    let unknown = tiny(folder.path(), &["--saves", "0", "--run", "run1"]).assert().code(4);
     assert!(stderr(unknown).contains("no such run; there are run2, run3"));
 }
 
 #[test]
 fn a_save_leaves_checkpoints_of_another_model_alone() {
     let folder = folder();
-    let counts = ["--writes", "1", "--reads", "0", "--dir", "d"];
+    let counts = ["--saves", "1", "--restores", "0", "--dir", "d"];
     tiny(folder.path(), &counts).assert().success();
     let marker = folder.path().join("d/run1/global_epoch1_step1/.stormlp-checkpoint.json");
     let before = fs::read(&marker).unwrap();
@@ -329,7 +329,7 @@ fn a_save_leaves_checkpoints_of_another_model_alone() {
     fs::write(folder.path().join("tiny.yaml"), other).unwrap();
     tiny(folder.path(), &counts).assert().success();
     assert_eq!(fs::read(&marker).unwrap(), before);
-    let restore = ["--writes", "0", "--dir", "d", "--run", "run1"];
+    let restore = ["--saves", "0", "--dir", "d", "--run", "run1"];
     let message = stderr(tiny(folder.path(), &restore).assert().code(3));
     assert!(message.contains("is of another model: tiny, not other"), "{message}");
 }
@@ -337,9 +337,9 @@ fn a_save_leaves_checkpoints_of_another_model_alone() {
 #[test]
 fn an_unsynced_checkpoint_is_restored_with_a_warning() {
     let folder = folder();
-    let save = ["--writes", "1", "--reads", "0", "--fsync", "none"];
+    let save = ["--saves", "1", "--restores", "0", "--fsync", "none"];
     tiny(folder.path(), &save).assert().success();
-    let restore = ["--writes", "0", "--verify"];
+    let restore = ["--saves", "0", "--verify"];
     let text = stdout(tiny(folder.path(), &restore).assert().success());
     assert!(text.contains("saved with --fsync none: not crash-safe"), "{text}");
 }
@@ -371,13 +371,13 @@ fn torch_loads_packed_files_and_every_byte_is_checked() {
     let folder = folder();
     for path in ["buffered", "cpu", "cpu-gpu"] {
         let dir = folder.path().join(path);
-        let words = ["--container", "torch", "--writes", "2", "--reads", "2", "--verify"];
+        let words = ["--container", "torch", "--saves", "2", "--restores", "2", "--verify"];
         let mut save = tiny(folder.path(), &words);
-        let save = save.args(["--path", path, "--chunk-size", "64K", "--dir"]).arg(&dir);
+        let save = save.args(["--path", path, "--io-size", "64K", "--dir"]).arg(&dir);
         let report = json(save);
         assert_eq!(report["plan"]["content"]["container"], "torch");
         // As it was saved, without being asked.
-        let words = ["--writes", "0", "--reads", "2", "--verify", "--dir"];
+        let words = ["--saves", "0", "--restores", "2", "--verify", "--dir"];
         let again = json(tiny(folder.path(), &words).arg(&dir));
         assert_eq!(again["verified_bytes"], report["verified_bytes"]);
         let script = "
@@ -399,7 +399,7 @@ assert sum(t.numel() for t in optimizer.values()) * 4 == 6685056
 #[test]
 fn checkpoints_of_others_are_restored_by_names_and_sizes() {
     let folder = folder();
-    let save = ["--container", "torch", "--writes", "2", "--reads", "0", "--dir", "theirs"];
+    let save = ["--container", "torch", "--saves", "2", "--restores", "0", "--dir", "theirs"];
     tiny(folder.path(), &save).assert().success();
     let step = |step: u32| folder.path().join(format!("theirs/global_epoch1_step{step}"));
     for number in [1, 2] {
@@ -407,7 +407,7 @@ fn checkpoints_of_others_are_restored_by_names_and_sizes() {
         fs::rename(saved, step(number)).unwrap();
         fs::remove_file(step(number).join(".stormlp-checkpoint.json")).unwrap();
     }
-    let restore = ["--writes", "0", "--dir", "theirs"];
+    let restore = ["--saves", "0", "--dir", "theirs"];
     let report = json(&mut tiny(folder.path(), &restore));
     assert_eq!(report["restores"].as_array().unwrap().len(), 2);
     let warnings = report["warnings"].as_array().unwrap();
@@ -418,7 +418,7 @@ fn checkpoints_of_others_are_restored_by_names_and_sizes() {
     let text = stderr(verify.arg("--verify").assert().code(3));
     assert!(text.contains("their expected content is unknown"), "{text}");
     // Nothing of others is removed, and nothing written over.
-    tiny(folder.path(), &["--writes", "1", "--dir", "theirs"]).assert().success();
+    tiny(folder.path(), &["--saves", "1", "--dir", "theirs"]).assert().success();
     clean(folder.path(), "theirs").assert().success();
 
     let file = "layer_1-model_0_model_states.pt";

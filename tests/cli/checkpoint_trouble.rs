@@ -19,12 +19,12 @@ fn refuses(folder: &Path, arguments: &[&str], code: i32, part: &str) {
 fn invalid_numbers_are_refused() {
     let folder = folder();
     let no_plan = [
-        (&["--chunk-size", "1000"][..], "a chunk of 1000 B"),
-        (&["--writes", "0", "--reads", "0"], "nothing to do"),
-        (&["--writes", "2", "--reads", "3"], "3 restores requested; 2 checkpoints are available"),
+        (&["--io-size", "1000"][..], "transfers of 1000 B"),
+        (&["--saves", "0", "--restores", "0"], "nothing to do"),
+        (&["--saves", "2", "--restores", "3"], "3 restores requested; 2 checkpoints are available"),
         (&["--closed"], "rule 2.2.1 of v2.0: "),
         (
-            &["--closed", "--profile", "v3", "--results-dir", "results"],
+            &["--closed", "--edition", "3.0", "--results-dir", "results"],
             "results go to results, which is on the file system of the checkpoints",
         ),
         (&["--scale", "0.0001"], "one layer on the 2 ranks that share its tensors is"),
@@ -36,14 +36,14 @@ fn invalid_numbers_are_refused() {
     for arguments in [
         &["--scale", "0"][..],
         &["--scale", "2"],
-        &["--streams", "0"],
-        &["--writes", "-1"],
+        &["--queue-depth", "0"],
+        &["--saves", "-1"],
         &["--keep", "0"],
         &["--keep-last", "0"],
         &["--pause", "soon"],
         &["--fsync", "perhaps"],
         &["--path", "gds-batch-stream"],
-        &["--profile", "v1"],
+        &["--edition", "1.0"],
         &["--dir", "x", "--dir", "x"],
     ] {
         tiny(folder.path(), arguments).assert().code(2);
@@ -64,8 +64,8 @@ fn a_file_may_request_as_many_checkpoints_as_the_options() {
         }
     }
     fs::write(&path, TINY).unwrap();
-    let many = ["--writes", "100001"];
-    refuses(folder.path(), &many, 3, "100001 writes");
+    let many = ["--saves", "100001"];
+    refuses(folder.path(), &many, 3, "100001 saves");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn nothing_is_written_before_a_refusal() {
         &["--results-dir", "/dev/null/results"],
         &["--mlperf-output", "/dev/null/mlperf"],
         &["--output", "/nonexistent/a.csv"],
-        &["--writes", "0", "--reads", "1"],
+        &["--saves", "0", "--restores", "1"],
     ] {
         let mut command = tiny(folder.path(), &[&["--dir", "d"][..], arguments].concat());
         command.env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
@@ -142,7 +142,7 @@ fn a_failed_trial_is_reported() {
 #[test]
 fn a_dry_run_ends_as_the_run_would() {
     let folder = folder();
-    let restore = ["--writes", "0", "--reads", "1"];
+    let restore = ["--saves", "0", "--restores", "1"];
     let missing = "1 restore requested; 0 checkpoints are available";
     refuses(folder.path(), &restore, 4, missing);
     let dry = [&restore[..], &["--dry-run"]].concat();
@@ -187,7 +187,7 @@ fn too_little_space_is_reported_with_numbers_before_the_first_byte() {
     let folder = folder();
     let mut command = stormlp();
     command.current_dir(folder.path());
-    let arguments = ["checkpoint", "llama3-1t", "--scale", "1", "--writes", "100"];
+    let arguments = ["checkpoint", "llama3-1t", "--scale", "1", "--saves", "100"];
     let message = stderr(command.args(arguments).assert().code(4));
     assert!(message.contains("100 checkpoints of 15426.59 GiB need"), "{message}");
     assert!(message.contains("free"), "{message}");
@@ -197,20 +197,20 @@ fn too_little_space_is_reported_with_numbers_before_the_first_byte() {
 #[test]
 fn missing_files_and_wrong_sizes_are_reported() {
     let folder = folder();
-    refuses(folder.path(), &["--writes", "0"], 4, "0 checkpoints are available");
-    tiny(folder.path(), &["--writes", "2", "--reads", "0"]).assert().success();
-    refuses(folder.path(), &["--writes", "0", "--reads", "3"], 4, "2 checkpoints are available");
+    refuses(folder.path(), &["--saves", "0"], 4, "0 checkpoints are available");
+    tiny(folder.path(), &["--saves", "2", "--restores", "0"]).assert().success();
+    refuses(folder.path(), &["--saves", "0", "--restores", "3"], 4, "2 checkpoints are available");
     let step = folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1");
     let name = "layer_2-model_1_model_states.pt";
     let file = fs::File::options().write(true).open(step.join(name)).unwrap();
     file.set_len(100).unwrap();
     fs::remove_file(step.join("layer_6-model_3_model_states.pt")).unwrap();
-    let all = ["--writes", "0", "--reads", "2"];
+    let all = ["--saves", "0", "--restores", "2"];
     refuses(folder.path(), &all, 4, &format!("{name} has 100 bytes; it must have 984064"));
     refuses(folder.path(), &all, 4, "layer_6-model_3_model_states.pt is missing");
     let mut command = stormlp();
     command.current_dir(folder.path());
-    let other = ["checkpoint", "tiny.yaml", "--ranks", "4", "--writes", "0", "--reads", "2"];
+    let other = ["checkpoint", "tiny.yaml", "--ranks", "4", "--saves", "0", "--restores", "2"];
     let message = stderr(command.args(other).assert().code(3));
     assert!(message.contains("another number of ranks"), "{message}");
 }
@@ -218,16 +218,16 @@ fn missing_files_and_wrong_sizes_are_reported() {
 #[test]
 fn a_single_incomplete_checkpoint_is_reported_with_what_to_do() {
     let folder = folder();
-    let scaled = ["--scale", "0.3", "--writes", "1", "--reads", "0"];
+    let scaled = ["--scale", "0.3", "--saves", "1", "--restores", "0"];
     tiny(folder.path(), &scaled).assert().success();
     let step = folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1");
     let name = "zero_pp_rank_0_mp_rank_0_optim_states.pt";
     fs::remove_file(step.join(name)).unwrap();
-    let message = stderr(tiny(folder.path(), &["--writes", "0"]).assert().code(4));
+    let message = stderr(tiny(folder.path(), &["--saves", "0"]).assert().code(4));
     assert!(message.contains(&format!("{name} is missing")), "{message}");
-    assert!(message.contains("leave out --writes 0 to save again"), "{message}");
+    assert!(message.contains("leave out --saves 0 to save again"), "{message}");
     tiny(folder.path(), &[]).assert().success();
-    tiny(folder.path(), &["--writes", "0", "--verify"]).assert().success();
+    tiny(folder.path(), &["--saves", "0", "--verify"]).assert().success();
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn an_impossible_directory_is_refused() {
     fs::create_dir_all(folder.path().join("d/run1")).unwrap();
     fs::write(folder.path().join("d/run1/mine"), "x").unwrap();
     // Whatever has the name of a run stays.
-    tiny(folder.path(), &["--dir", "d", "--writes", "1"]).assert().success();
+    tiny(folder.path(), &["--dir", "d", "--saves", "1"]).assert().success();
     assert!(folder.path().join("d/run1/mine").exists());
     assert!(folder.path().join("d/run2/global_epoch1_step1").exists());
 }
@@ -301,7 +301,7 @@ fn signal(child: &Child, signal: &str) {
 fn a_stopped_run_saves_its_measurements() {
     let folder = folder();
     // Long enough before the second checkpoint to be stopped in.
-    let mut child = start(folder.path(), &["--writes", "2", "--pause", "3s"]);
+    let mut child = start(folder.path(), &["--saves", "2", "--pause", "3s"]);
     wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1"));
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -318,7 +318,7 @@ fn every_line_of_a_stopped_scaled_run_is_marked() {
     let errors = folder.path().join("errors");
     let mut child = start_with(
         folder.path(),
-        &["--scale", "0.3", "--writes", "2", "--pause", "3s"],
+        &["--scale", "0.3", "--saves", "2", "--pause", "3s"],
         fs::File::create(&errors).unwrap().into(),
     );
     wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1"));
@@ -332,7 +332,7 @@ fn every_line_of_a_stopped_scaled_run_is_marked() {
 #[test]
 fn a_killed_run_leaves_nothing_that_looks_complete() {
     let folder = folder();
-    let mut child = start(folder.path(), &["--writes", "30", "--reads", "0", "--pause", "0"]);
+    let mut child = start(folder.path(), &["--saves", "30", "--restores", "0", "--pause", "0"]);
     let directory = folder.path().join("stormlp-data/checkpoint/tiny");
     wait_for(&directory.join("run1/global_epoch1_step4"));
     signal(&child, "-KILL");
@@ -349,9 +349,9 @@ fn a_killed_run_leaves_nothing_that_looks_complete() {
         .count()
         .to_string();
     // Whole checkpoints restore and verify; the last one is either whole or refused by name.
-    tiny(folder.path(), &["--writes", "0", "--reads", "2", "--verify"]).assert().success();
+    tiny(folder.path(), &["--saves", "0", "--restores", "2", "--verify"]).assert().success();
     let last =
-        tiny(folder.path(), &["--writes", "0", "--reads", &steps, "--verify"]).output().unwrap();
+        tiny(folder.path(), &["--saves", "0", "--restores", &steps, "--verify"]).output().unwrap();
     let message = String::from_utf8(last.stderr).unwrap();
     let whole = last.status.code() == Some(0);
     assert!(whole || message.contains(&format!("global_epoch1_step{steps}")), "{message}");
@@ -363,7 +363,7 @@ fn a_killed_run_leaves_nothing_that_looks_complete() {
 fn a_stop_does_not_wait_for_training_during_a_save() {
     let folder = folder();
     // A day of training: whoever waits for it does not end.
-    let mut child = start(folder.path(), &["--writes", "2", "--overlap", "24h"]);
+    let mut child = start(folder.path(), &["--saves", "2", "--overlap-step", "24h"]);
     let step = folder
         .path()
         .join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1/.stormlp-checkpoint.json");
@@ -375,7 +375,7 @@ fn a_stop_does_not_wait_for_training_during_a_save() {
 #[test]
 fn a_damaged_marker_is_refused_with_the_reason() {
     let folder = folder();
-    tiny(folder.path(), &["--writes", "1", "--reads", "0"]).assert().success();
+    tiny(folder.path(), &["--saves", "1", "--restores", "0"]).assert().success();
     let marker = folder
         .path()
         .join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1/.stormlp-checkpoint.json");
@@ -392,7 +392,7 @@ fn a_damaged_marker_is_refused_with_the_reason() {
         fs::write(&marker, format!("{before}\"{key}\":{value}{rest}")).unwrap();
         refuses(
             folder.path(),
-            &["--writes", "0", "--reads", "1", "--verify"],
+            &["--saves", "0", "--restores", "1", "--verify"],
             4,
             "its marker cannot be used: ",
         );
@@ -402,12 +402,12 @@ fn a_damaged_marker_is_refused_with_the_reason() {
 #[test]
 fn parts_of_two_saves_are_not_restored_as_one() {
     let folder = folder();
-    let save = ["--writes", "1", "--reads", "0"];
+    let save = ["--saves", "1", "--restores", "0"];
     for other in ["b", "c"] {
         let run = [&["--dir", "a", "--dir", other][..], &save].concat();
         tiny(folder.path(), &run).assert().success();
     }
-    let restore = |other| ["--dir", "a", "--dir", other, "--writes", "0", "--verify"];
+    let restore = |other| ["--dir", "a", "--dir", other, "--saves", "0", "--verify"];
     refuses(folder.path(), &restore("b"), 4, "checkpoint b/run2/global_epoch1_step1 is missing");
     tiny(folder.path(), &restore("c")).assert().success();
 }
@@ -416,7 +416,7 @@ fn parts_of_two_saves_are_not_restored_as_one() {
 fn clean_removes_only_what_the_marker_lists() {
     let folder = folder();
     let text = stdout(
-        tiny(folder.path(), &["--dir", "d", "--writes", "1", "--reads", "0"]).assert().success(),
+        tiny(folder.path(), &["--dir", "d", "--saves", "1", "--restores", "0"]).assert().success(),
     );
     assert!(text.contains("Saves"), "{text}");
     let step = folder.path().join("d/run1/global_epoch1_step1");
@@ -440,7 +440,7 @@ fn a_cold_restore_from_memory_is_refused_before_the_first_byte() {
     let directory = memory.path().join("d");
     let directory = directory.to_str().unwrap();
     for path in ["buffered", "cpu"] {
-        let run = ["--dir", directory, "--writes", "1", "--cold", "--path", path];
+        let run = ["--dir", directory, "--saves", "1", "--path", path];
         refuses(folder.path(), &run, 4, "keeps its files in memory");
     }
     assert!(!memory.path().join("d").exists());

@@ -11,7 +11,7 @@ use crate::{last_line, stderr, stdout, stormlp};
 const GDS: &str = "gds --path buffered";
 pub(crate) const TRAIN: &str = "train unet3d --path null --steps 4 --compute-time 2ms --epochs 2 \
     --params metric.au=0.001";
-const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
+const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --saves 1 --restores 1 --pause 0";
 
 fn run(folder: &Path, words: &str) -> assert_cmd::assert::Assert {
     let mut command = stormlp();
@@ -84,11 +84,11 @@ fn a_baseline_of_other_work_is_reported_and_one_with_nothing_in_common_refused()
     let alike = stdout(run(folder, &format!("report {now} --baseline {now}/report.json")));
     assert!(!alike.contains("not the same"), "{alike}");
 
-    let saves = format!("{CHECKPOINT} --results-dir saves").replace("--reads 1", "--reads 0");
+    let saves = format!("{CHECKPOINT} --results-dir saves").replace("--restores 1", "--restores 0");
     run(folder, &saves).success();
     let again = saves;
     let restores = format!("{CHECKPOINT} --results-dir restores --baseline saves")
-        .replace("--writes 1", "--writes 0");
+        .replace("--saves 1", "--saves 0");
     let only = |place: &str| {
         let mut runs = fs::read_dir(folder.join(place)).unwrap();
         runs.next().unwrap().unwrap().path().display().to_string()
@@ -179,10 +179,10 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
         (TRAIN, "--engine psync", "--engine"),
         ("train unet3d", "--device cuda:0", "--device"),
         (CHECKPOINT, "--device host", "--device"),
-        ("checkpoint tiny.yaml", "--reads 0 --verify", "--verify"),
-        ("checkpoint tiny.yaml", "--writes 0 --keep 1", "--keep"),
-        ("checkpoint tiny.yaml", "--writes 0 --keep-last 2", "--keep-last"),
-        ("checkpoint tiny.yaml", "--writes 1 --run run1", "--run"),
+        ("checkpoint tiny.yaml", "--restores 0 --verify", "--verify"),
+        ("checkpoint tiny.yaml", "--saves 0 --keep 1", "--keep"),
+        ("checkpoint tiny.yaml", "--saves 0 --keep-last 2", "--keep-last"),
+        ("checkpoint tiny.yaml", "--saves 1 --run run1", "--run"),
     ];
     for (command, words, said) in beside {
         refused(&format!("{command} {words}"), 2, said);

@@ -65,7 +65,8 @@ fn kinds(report: &Value) -> Vec<&str> {
 }
 
 fn checkpoint_by_gds(folder: &Path, more: &[&str]) -> Command {
-    let mut command = checkpoint::tiny(folder, &["--scale", "1", "--writes", "2", "--reads", "2"]);
+    let mut command =
+        checkpoint::tiny(folder, &["--scale", "1", "--saves", "2", "--restores", "2"]);
     command.args(["--path", "gds", "--device", "cuda:0"]).args(more);
     command
 }
@@ -537,7 +538,7 @@ fn accelerators_and_ranks_are_dealt_over_the_devices() {
         assert!(all >= 24 && second == of_second, "{devices}: {second} of {all}");
 
         let folder = checkpoint::folder();
-        let more = ["--scale", "1", "--writes", "1", "--reads", "1", "--path", "gds", "--device"];
+        let more = ["--scale", "1", "--saves", "1", "--restores", "1", "--path", "gds", "--device"];
         let mut command = checkpoint::tiny(folder.path(), &more);
         command.arg(devices);
         let [all, second] = calls_of_two(command, folder.path(), "cuFileWrite").unwrap();

@@ -146,7 +146,7 @@ fn a_foreign_file_of_the_same_size_is_read_and_never_written() {
 fn a_foreign_file_of_the_same_size_in_a_checkpoint_is_not_removed() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
-    let save = format!("{CHECKPOINT} --writes 2 --reads 0");
+    let save = format!("{CHECKPOINT} --saves 2 --restores 0");
     place.run(&save).success();
     let step = place.path("data/run1/global_epoch1_step2");
     let mut files = fs::read_dir(&step).unwrap().flatten();
@@ -326,7 +326,7 @@ fn clean_never_follows_a_link() {
 fn a_checkpoint_with_replaced_files_is_left_alone() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
-    place.run(&format!("{CHECKPOINT} --writes 1 --reads 0")).success();
+    place.run(&format!("{CHECKPOINT} --saves 1 --restores 0")).success();
     let step = place.path("data/run1/global_epoch1_step1");
     let file = fs::read_dir(&step)
         .unwrap()

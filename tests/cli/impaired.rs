@@ -61,7 +61,7 @@ fn advice_names_the_workload_as_it_was_typed() {
 fn an_unreadable_marker_does_not_make_a_folder_foreign() {
     let place = folder();
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
-    let once = ["--writes", "1", "--reads", "1"];
+    let once = ["--saves", "1", "--restores", "1"];
     tiny(place.path(), &once).assert().success();
     let again = [&once[..], &["--inject-fault", "read:1:EIO"]].concat();
     let said = stderr(tiny(place.path(), &again).assert().code(5));
@@ -128,7 +128,7 @@ fn what_cannot_be_looked_at_is_not_taken_for_missing() {
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
     let gds_words = format!("{QUICK} --path buffered --op read");
     gds(place.path(), &gds_words).assert().success();
-    let once = ["--writes", "1", "--reads", "1"];
+    let once = ["--saves", "1", "--restores", "1"];
     tiny(place.path(), &once).assert().success();
     let calls = ["stat", "list", "statfs", "open", "read"];
     for (error, code, words) in [
@@ -181,13 +181,13 @@ fn the_rest_of_a_short_write_is_written_or_its_error_is_shown() {
 fn what_is_left_of_an_open_file_is_in_nobodys_way() {
     let place = folder();
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
-    let once = ["--writes", "1", "--reads", "0"];
+    let once = ["--saves", "1", "--restores", "0"];
     tiny(place.path(), &once).assert().success();
     let step = place.path().join("stormlp-data/checkpoint/tiny/run1/global_epoch1_step1");
     fs::write(step.join(".nfs0000000000a1b2c300000001"), "x").unwrap();
     fs::write(step.join(".fuse_hidden0000000300000001"), "x").unwrap();
     tiny(place.path(), &once).assert().success();
-    tiny(place.path(), &["--writes", "0", "--reads", "1", "--verify"]).assert().success();
+    tiny(place.path(), &["--saves", "0", "--restores", "1", "--verify"]).assert().success();
 }
 
 #[test]

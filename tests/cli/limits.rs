@@ -35,7 +35,7 @@ fn a_file_size_limit_is_reported() {
     for (words, code) in [
         (gds.to_string(), 4),
         (format!("{gds} --op write --file new"), 4),
-        ("checkpoint tiny.yaml --ranks 8 --pause 0 --writes 1 --reads 0".to_string(), 4),
+        ("checkpoint tiny.yaml --ranks 8 --pause 0 --saves 1 --restores 0".to_string(), 4),
     ] {
         let output = shell(folder.path(), &format!("ulimit -f 1000; exec \"$0\" {words}"));
         let told = told(&output);
@@ -222,7 +222,7 @@ fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
     for words in [
         "gds --path buffered --threads 2 --file-size 1M --duration 1x".to_string(),
         format!("datagen unet3d --files 2 {SMALL}"),
-        "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0".to_string(),
+        "checkpoint tiny.yaml --ranks 8 --saves 1 --restores 1 --pause 0".to_string(),
         "clean".to_string(),
     ] {
         let Some(output) = without(folder.path(), OPENAT2, 38, &words) else {
@@ -237,7 +237,7 @@ fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
 fn a_failed_transfer_is_reported_with_its_file_and_offset() {
     let folder = folder_with_a_model();
     let gds = "gds --path cpu --threads 1 --file-size 8M --duration 1x";
-    let checkpoint = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
+    let checkpoint = "checkpoint tiny.yaml --ranks 8 --saves 1 --restores 1 --pause 0";
     for (words, file) in [
         (format!("{gds} --inject-fault read:3:EIO"), "stormlp.0"),
         (format!("{gds} --dir new --inject-fault write:4:EIO"), "new/stormlp.0"),

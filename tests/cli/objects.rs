@@ -503,8 +503,8 @@ fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
     assert_eq!(code, 2, "{error}");
 }
 
-pub(super) const CHECKPOINT: &str = "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 2 \
-                          --reads 2 --pause 0 --format json";
+pub(super) const CHECKPOINT: &str = "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --saves 2 \
+                          --restores 2 --pause 0 --format json";
 
 #[test]
 fn a_checkpoint_is_saved_restored_verified_and_removed() {
@@ -524,7 +524,7 @@ fn a_checkpoint_is_saved_restored_verified_and_removed() {
     );
     assert!(server.pending().is_empty());
     // Saved again, which removes the first run, and then removed.
-    let again = CHECKPOINT.replace("--format json", "--profile v2 --details");
+    let again = CHECKPOINT.replace("--format json", "--edition 2.0 --details");
     let (code, out, error) = run(&server, &again);
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("first byte") && out.contains("complete s"), "{out}");
@@ -565,7 +565,7 @@ fn a_checkpoint_that_cannot_be_completed_leaves_nothing_that_looks_whole() {
     for (more, expected) in [
         ("--dir here", "--dir here does not"),
         ("--path cpu", "--path has no effect on objects"),
-        ("--chunk-size 4M", "--chunk-size is for files"),
+        ("--io-size 4M", "--io-size is for files"),
     ] {
         let (code, _, error) = run(&server, &format!("{CHECKPOINT} {more}"));
         assert!(code != 0 && error.contains(expected), "{more}: {error}");

@@ -159,7 +159,7 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
     assert!(trained.contains("\"effective_path\": \"s3\""), "{trained}");
     gateway.run(
         folder,
-        "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 1 --reads 1 --pause 0 --verify",
+        "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --saves 1 --restores 1 --pause 0 --verify",
     );
     // Objects of 1.5 MB and, in two parts, of 25 MB.
     for (prefix, tokens) in [("k", 64), ("l", 1024)] {
@@ -215,6 +215,6 @@ fn rclone_serves_transfers_over_several_connections() {
     }
     gateway.run(
         folder,
-        "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 1 --reads 1 --pause 0 --verify",
+        "checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --saves 1 --restores 1 --pause 0 --verify",
     );
 }

@@ -157,10 +157,10 @@ fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
     assert_eq!(code, 5, "{out}{error}");
     assert!(error.contains("img_03_of_12.npz at byte 0: its CRC64NVME"), "{error}");
 
-    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --verify=crc"));
+    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --checksum crc"));
     assert_eq!(code, 0, "{out}{error}");
     let (_, shown, error) =
-        run(&server, &format!("{} --verify=crc", CHECKPOINT.replace(" --format json", "")));
+        run(&server, &format!("{} --checksum crc", CHECKPOINT.replace(" --format json", "")));
     assert!(shown.contains("restores verified"), "{shown}{error}");
     for part in ["saves", "restores"] {
         let checksums = &store(&out, part)["checksums"];
@@ -185,9 +185,9 @@ fn an_upload_whose_checksum_the_endpoint_does_not_find_fails() {
 fn what_only_objects_have_is_refused_for_files() {
     let server = ObjectServer::default();
     for (arguments, expected) in [
-        ("gds --dir here --path cpu --verify=crc", "--verify=crc is for objects"),
-        ("gds --dir here --path cpu --verify none", "--verify=none is for objects"),
-        ("checkpoint tiny.yaml --dir here --verify=crc", "--verify=crc is for objects"),
+        ("gds --dir here --path cpu --verify=crc", "checksum `crc` is for objects"),
+        ("gds --dir here --path cpu --verify none", "checksum `none` is for objects"),
+        ("checkpoint tiny.yaml --dir here --checksum crc", "checksum `crc` is for objects"),
         ("datagen unet3d --data-dir here --files 1 --verify-objects crc", "no effect on files"),
         (
             "datagen unet3d --data-dir here --files 1 --verify-objects content",
@@ -255,7 +255,7 @@ fn a_checkpoint_has_sixteen_connections_or_those_that_are_asked_for() {
         })
     };
     assert_eq!(planned(""), [[8, 2, 2], [8, 2, 2]]);
-    assert_eq!(planned(" --streams 4"), [[8, 4, 4], [8, 4, 4]]);
-    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --streams 3"));
+    assert_eq!(planned(" --queue-depth 4"), [[8, 4, 4], [8, 4, 4]]);
+    let (code, out, error) = run(&server, &format!("{CHECKPOINT} --queue-depth 3"));
     assert_eq!(code, 0, "{out}{error}");
 }

@@ -13,7 +13,7 @@ use crate::{stderr, stdout, stormlp};
 
 const TRAIN: &str = "train unet3d --path null --steps 4 --compute-time 2ms --epochs 2 \
     --params metric.au=0.001";
-const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
+const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --saves 1 --restores 1 --pause 0";
 
 fn run(folder: &Path, words: &str) -> assert_cmd::assert::Assert {
     let mut command = stormlp();

@@ -91,7 +91,7 @@ fn reports_of_all_commands_match_the_schema() {
     valid(&stdout(train::train(folder.path(), &words).assert().success()));
 
     let folder = checkpoint::folder();
-    let arguments = ["--writes", "1", "--reads", "1", "--format", "json"];
+    let arguments = ["--saves", "1", "--restores", "1", "--format", "json"];
     let mut checkpoint = checkpoint::tiny(folder.path(), &arguments);
     valid(&stdout(checkpoint.assert().success()));
 }

@@ -50,7 +50,7 @@ fn a_finished_run_fits_a_screen_and_ends_with_its_answer() {
 fn a_checkpoint_run_with_its_progress_fits_a_screen() {
     let folder = folder();
     std::fs::write(folder.path().join("tiny.yaml"), TINY).unwrap();
-    let words = "checkpoint tiny.yaml --ranks 8 --writes 2 --reads 2 --pause 0";
+    let words = "checkpoint tiny.yaml --ranks 8 --saves 2 --restores 2 --pause 0";
     let mut command = at_a_terminal();
     let output = command.current_dir(folder.path()).args(words.split_whitespace()).output();
     let output = output.unwrap();

@@ -67,7 +67,7 @@ const LONG: [(&str, &str); 4] = [
     ("gds --path null --threads 1 --file-size 1M --duration 5m", "stormlp-data/gds"),
     ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 0 -T 300", "d/gdsio.0"),
     ("train unet3d --path null --steps 10000 --compute-time 100ms --epochs 1", "stormlp-results"),
-    ("checkpoint tiny.yaml --ranks 8 --writes 2 --pause 5m --dir c", "c/.stormlp-lock"),
+    ("checkpoint tiny.yaml --ranks 8 --saves 2 --pause 5m --dir c", "c/.stormlp-lock"),
 ];
 
 #[test]
@@ -93,7 +93,7 @@ fn each_signal_ends_a_run_with_partial_results() {
 fn a_second_signal_ends_a_wait_for_storage() {
     let stalled = [
         ("gds --path cpu --op read --file-size 1M --threads 1", "stormlp-data/gds"),
-        ("checkpoint tiny.yaml --ranks 8 --writes 1 --pause 0 --scale 1 --dir c", "c"),
+        ("checkpoint tiny.yaml --ranks 8 --saves 1 --pause 0 --scale 1 --dir c", "c"),
     ];
     for (words, begun) in stalled {
         let folder = folder();

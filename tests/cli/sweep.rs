@@ -330,12 +330,12 @@ fn checkpoint(engine: &str) -> Swept {
     let command = |counts: &str| {
         format!("checkpoint small.yaml --ranks 2 --pause 0 {counts} --engine {engine} --verify")
     };
-    let words = command("--writes 1 --reads 1");
+    let words = command("--saves 1 --restores 1");
     Swept {
         before: vec![words.clone()],
         words,
         // The earlier one or its replacement.
-        kept: Some(format!("{} --results-dir kept-results", command("--writes 0 --reads 1"))),
+        kept: Some(format!("{} --results-dir kept-results", command("--saves 0 --restores 1"))),
         result: |place, _| {
             let done = of_report(place, |report| {
                 let count = |key: &str| report[key].as_array().unwrap().len();

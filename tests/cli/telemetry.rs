@@ -43,7 +43,7 @@ fn training_and_checkpoints_show_system_telemetry() {
     let mut train = stormlp();
     train.current_dir(folder.path());
     train.args(["train", "cosmoflow", "--files", "8", "--steps", "4", "--epochs", "1"]);
-    let save = tiny(folder.path(), &["--writes", "1", "--reads", "0"]);
+    let save = tiny(folder.path(), &["--saves", "1", "--restores", "0"]);
     for mut command in [train, save] {
         let shown = stdout(command.assert());
         // The kernel counts CPU time in ticks, so that a run this short may have none.
@@ -56,7 +56,7 @@ fn training_and_checkpoints_show_system_telemetry() {
 #[test]
 fn series_have_the_length_of_their_last_interval_and_count_transfers_in_flight() {
     let folder = folder();
-    let mut save = tiny(folder.path(), &["--writes", "1", "--reads", "1", "--format", "json"]);
+    let mut save = tiny(folder.path(), &["--saves", "1", "--restores", "1", "--format", "json"]);
     let mut train = stormlp();
     train.current_dir(folder.path()).args(
         "train unet3d --generate --files 42 --accelerators 2 --epochs 2 --compute-time 1ms --format json \

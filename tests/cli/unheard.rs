@@ -63,7 +63,7 @@ fn a_run_is_saved_and_ends_with_its_own_code_without_readers() {
             ),
             6,
         ),
-        ("checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0", 0),
+        ("checkpoint tiny.yaml --ranks 8 --saves 1 --restores 1 --pause 0", 0),
     ];
     for (words, expected) in commands {
         for redirections in DEAF {

@@ -19,9 +19,9 @@ pub(crate) const SMALL: [&str; 14] = [
     "1",
     "--dir",
     "ckpt",
-    "--writes",
+    "--saves",
     "2",
-    "--reads",
+    "--restores",
     "2",
     "--pause",
     "0",
@@ -80,7 +80,7 @@ fn mlperfs_files_have_every_host_and_rank() {
     Launcher::under_each(|launcher| {
         let folder = folder();
         let mut asked = SMALL.to_vec();
-        asked.extend(["--profile", "v3", "--mlperf-output", "mlperf"]);
+        asked.extend(["--edition", "3.0", "--mlperf-output", "mlperf"]);
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         let whole = json(&runs(folder.path())[0].join("report.json"));
@@ -136,10 +136,10 @@ fn requests_for_files_of_other_hosts_are_refused() {
     Launcher::under_each(|launcher| {
         let folder = folder();
         let mut asked = SMALL.to_vec();
-        asked.retain(|word| *word != "--writes");
+        asked.retain(|word| *word != "--saves");
         let at = asked.iter().position(|word| *word == "2").unwrap();
         asked.remove(at);
-        asked.extend(["--local-data", "--writes", "0"]);
+        asked.extend(["--local-data", "--saves", "0"]);
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
@@ -164,7 +164,7 @@ fn an_earlier_run_is_removed_once_the_hosts_have_saved() {
 #[test]
 fn single_host_options_are_refused() {
     let cases = [
-        ("--streams", "2"),
+        ("--queue-depth", "2"),
         ("--engine", "psync"),
         ("--keep", "2"),
         ("--numa", "off"),

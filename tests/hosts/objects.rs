@@ -33,7 +33,7 @@ fn two_hosts_share_a_bucket() {
         run(&format!(
             "train unet3d --data-dir s3://bucket/d -n 2 --params reader.batch_size=2 --epochs 1 --compute-time 1 {SIZES}"
         ));
-        run("checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --writes 2 --reads 2 \
+        run("checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --saves 2 --restores 2 \
              --pause 0 --verify");
         run("gds --dir s3://bucket/g --io-size 256K --file-size 1M --threads 2 --duration 1x \
              --op read,write");

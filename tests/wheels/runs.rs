@@ -95,8 +95,8 @@ pub(crate) const RUNS: [Run; 13] = [
     },
     Run {
         name: "checkpoint",
-        words: "checkpoint tiny.yaml --path gds --device cuda:0 --ranks 8 --scale 1 --writes 1 \
-                --reads 1 --pause 0",
+        words: "checkpoint tiny.yaml --path gds --device cuda:0 --ranks 8 --scale 1 --saves 1 \
+                --restores 1 --pause 0",
         repeats: 10,
         has_gpu: true,
         is_whole: has_restored,
@@ -104,7 +104,7 @@ pub(crate) const RUNS: [Run; 13] = [
     Run {
         name: "checkpoint by batches",
         words: "checkpoint tiny.yaml --path gds-batch --device cuda:0 --ranks 8 --scale 1 \
-                --writes 1 --reads 1 --pause 0",
+                --saves 1 --restores 1 --pause 0",
         repeats: 10,
         has_gpu: true,
         is_whole: has_restored,
@@ -156,7 +156,7 @@ pub(crate) const RUNS: [Run; 13] = [
     Run {
         name: "checkpoint with two GPUs",
         words: "checkpoint tiny.yaml --path gds --device cuda:0,cuda:1 --ranks 8 --scale 1 \
-                --writes 1 --reads 1 --pause 0",
+                --saves 1 --restores 1 --pause 0",
         repeats: 1,
         has_gpu: true,
         is_whole: |report| has_restored(report) && is_dealt(&report["plan"]["save"]),

@@ -10,7 +10,7 @@ use crate::units::{ByteSize, counted};
 use crate::warning::{Warning, WarningKind};
 
 /// What to do when an object store refuses requests for want of capacity (429, 5xx).
-pub const REFUSED_HELP: &str = "use fewer threads or connections (--threads, checkpoint: --streams), \
+pub const REFUSED_HELP: &str = "use fewer threads or connections (--threads, checkpoint: --queue-depth), \
      or let the endpoint take more requests: its log says what it refused";
 
 /// Whether `O_DIRECT` took effect on the files of a path.
@@ -258,8 +258,7 @@ impl ObjectChecksums {
         let read = of(
             read_without,
             format!("{} had no checksum of what was read", of_replies(read_without)),
-            "have the objects written with checksums (--verify=crc, or --verify-objects crc of \
-             datagen) to an endpoint that keeps them, and read all of each",
+            "have the objects written with checksums (--checksum crc) to an endpoint that keeps them, and read all of each",
         );
         let ranges = of(
             self.ranges_unverified,
@@ -273,7 +272,7 @@ impl ObjectChecksums {
                 "{} did not repeat the checksum of what was sent",
                 of_replies(self.uploads_unverified)
             ),
-            "whether the endpoint compared it is unknown: read the objects with --verify=crc, or their \
+            "whether the endpoint compared it is unknown: read the objects with --checksum crc, or their \
              content with --verify",
         );
         [read, ranges, sent].into_iter().flatten()

@@ -75,8 +75,8 @@ mod tests {
         assert_eq!(full.to_string(), "stormlp m --scale 1 --cold --dir 'my dir'");
         let joined = CommandLine::new(["stormlp", "--scale=0.5", "m"]).with("--scale", 1);
         assert_eq!(joined.to_string(), "stormlp --scale=1 m");
-        let added = typed.without_flag("--cold").without_option("--scale").with("--reads", 0);
-        assert_eq!(added.to_string(), "stormlp m --dir 'my dir' --reads 0");
+        let added = typed.without_flag("--cold").without_option("--scale").with("--restores", 0);
+        assert_eq!(added.to_string(), "stormlp m --dir 'my dir' --restores 0");
         let bare = CommandLine::new(["stormlp", "--rank-shift", "--cold", "m"]);
         assert_eq!(bare.without_option("--rank-shift").to_string(), "stormlp --cold m");
     }

@@ -233,7 +233,7 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
 /// Reports a way to verify that is for objects where `path` moves files.
 pub fn check_objects_only(path: PathKind, verify: Verify, problems: &mut Problems) {
     if path != PathKind::S3 && verify.is_for_objects() {
-        let what = format!("--verify={} is for objects, not for path {path}", verify.name());
+        let what = format!("checksum `{}` is for objects, not for path {path}", verify.name());
         problems.plan(what, "leave it out, or name objects: s3://bucket/prefix");
     }
 }

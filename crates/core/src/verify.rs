@@ -36,6 +36,17 @@ impl Verify {
         self.into()
     }
 
+    /// Parses a check of objects, the value of `--checksum`.
+    ///
+    /// # Errors
+    /// If it is not the name of one.
+    pub fn of_objects(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(Self::Content) => Err("use none, size or crc; --verify compares every byte".into()),
+            parsed => parsed,
+        }
+    }
+
     /// Whether every byte is compared with what was written.
     pub fn is_of_content(self) -> bool {
         self == Self::Content

@@ -168,7 +168,7 @@ impl Command {
         match self {
             Self::Gds(args) => args.matrix.verify,
             Self::Train(args) => args.request.verify,
-            Self::Checkpoint(args) => args.request.verify,
+            Self::Checkpoint(args) => args.request.checksum,
             Self::Datagen(args) => args.request.verify_objects,
             _ => Verify::default(),
         }

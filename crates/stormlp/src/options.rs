@@ -15,7 +15,7 @@ const USUAL: [(&str, &str); 6] = [
         "workload accelerator accelerators epochs closed data-dir generate path find-max \
          dry-run output",
     ),
-    ("checkpoint", "model scale closed writes reads verify dir path fsync cold dry-run output"),
+    ("checkpoint", "model scale closed saves restores verify dir path fsync cache dry-run output"),
     (
         "kvcache",
         "model option profile closed users duration trials trace speed threads prefix-tokens \

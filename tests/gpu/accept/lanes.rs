@@ -139,7 +139,7 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
     let save = |name: &str, path: &str| {
         let folder = scene.folder(name);
         let words = format!(
-            "checkpoint {model} --ranks 8 --scale 1 --pause 0 --writes 1 --reads 1 --verify --seed 7 \
+            "checkpoint {model} --ranks 8 --scale 1 --pause 0 --saves 1 --restores 1 --verify --seed 7 \
              --chunk-size 1M --dir {} {path}",
             folder.display()
         );
@@ -181,7 +181,7 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
 fn restored_elsewhere(scene: &Scene, report: &mut Report, model: &str) {
     let folder = scene.folder("by-host");
     let words = format!(
-        "checkpoint {model} --ranks 8 --scale 1 --pause 0 --writes 0 --reads 1 --verify --dir {} \
+        "checkpoint {model} --ranks 8 --scale 1 --pause 0 --saves 0 --restores 1 --verify --dir {} \
          --path gds --device cuda:0 {}",
         folder.display(),
         scene.direct().option_of("gds")

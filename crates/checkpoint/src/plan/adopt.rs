@@ -27,7 +27,7 @@ pub(super) fn unmarked(
     ranks: u64,
 ) -> Option<CheckpointFacts> {
     let marked = facts.saved.iter().any(|part| part.marker != Err(MarkerError::Absent));
-    if request.saves() || marked || facts.saved.is_empty() {
+    if request.is_saving() || marked || facts.saved.is_empty() {
         return None;
     }
     let mut adopted = facts.clone();
@@ -121,7 +121,7 @@ pub(super) fn problems(
     facts: &CheckpointFacts,
     problems: &mut Problems,
 ) {
-    if request.verify.is_of_content() && adopted(facts).next().is_some() {
+    if request.verify && adopted(facts).next().is_some() {
         problems.plan(
             "--verify: these checkpoints were made by others, so their expected content is unknown",
             "leave --verify out: file sizes are checked anyway",

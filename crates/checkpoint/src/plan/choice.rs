@@ -34,6 +34,24 @@ impl FsyncPolicy {
     }
 }
 
+/// The page cache before a restore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum CacheChoice {
+    /// The files are dropped from it, which is checked: a restore comes from storage.
+    #[default]
+    Cold,
+    /// The files stay: a restore may come from memory.
+    AsIs,
+}
+
+impl Named for CacheChoice {
+    const WHAT: &'static str = "a state of the page cache";
+}
+
 /// How the tensors of a file are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -61,19 +79,21 @@ impl Named for Container {
 pub enum CheckpointProfile {
     /// MLPerf Storage v2.0: files read from start to end, timed on rank 0.
     #[default]
+    #[strum(serialize = "2.0")]
     V2,
     /// MLPerf Storage v3.0: files read as four quarters at a time, timed on rank 0.
+    #[strum(serialize = "3.0")]
     V3,
     /// Corrected: the slowest rank's duration, total bytes over total time.
     Native,
 }
 
 impl Named for CheckpointProfile {
-    const WHAT: &'static str = "a profile";
+    const WHAT: &'static str = "an edition";
 }
 
 impl CheckpointProfile {
-    /// The name on the command line and in reports.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -86,7 +106,7 @@ impl CheckpointProfile {
         }
     }
 
-    /// The profile's own metrics.
+    /// The edition's own metrics.
     pub fn headline(self) -> Arithmetic {
         match self {
             Self::V2 | Self::V3 => Arithmetic::Dlio,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+use super::choice::{CacheChoice, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 use super::client::CheckpointClient;
 use super::workload::{CheckpointWorkload, Mode};
 use stormlp_core::location::Location;
@@ -63,13 +63,12 @@ pub struct CheckpointRequest {
     /// Number of saves [default: 10; 2 when scaled]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(..))]
-    pub writes: Option<u32>,
+    pub saves: Option<u32>,
 
-    /// Number of restores, from checkpoints of this run or, with --writes 0, existing ones
-    /// [default: 10; 2 when scaled; at most the number of checkpoints]
+    /// Number of restores; with --saves 0, of existing checkpoints [default: 10; 2 when scaled]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(..))]
-    pub reads: Option<u32>,
+    pub restores: Option<u32>,
 
     /// Time between checkpoints [default: 5s; none when scaled]
     #[arg(long = "pause", value_name = "TIME", help_heading = "Order",
@@ -81,50 +80,50 @@ pub struct CheckpointRequest {
         value_parser = whole::<u32>(1..))]
     pub keep: Option<u32>,
 
-    /// Keep the checkpoints of the newest N runs in the directory, this one included; older ones are
-    /// removed once this run has a whole checkpoint [default: 1]
+    /// Keep the checkpoints of the newest N runs in the directory, this one included [default: 1]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(1..))]
     pub keep_last: Option<u32>,
 
-    /// Restore the checkpoints of this run in the directory, with --writes 0 [default: the newest with
-    /// a whole one]
+    /// With --saves 0, restore the checkpoints of this run [default: the newest complete one]
     #[arg(long, value_name = "NAME", help_heading = "Order")]
     pub run: Option<String>,
 
     /// Save during emulated training steps of this length, and report how long training waits
-    #[arg(long = "overlap", value_name = "STEP", help_heading = "Order",
-        value_parser = step, num_args = 0..=1, default_missing_value = "1")]
+    #[arg(long = "overlap-step", value_name = "TIME", help_heading = "Order",
+        value_parser = step)]
     pub overlap_step_seconds: Option<f64>,
 
-    /// Drop files from the page cache before restoring them, and verify it
+    /// Page cache before a restore: cold (restores come from storage), as-is [default: cold]
+    #[arg(long, value_name = "STATE", help_heading = "Order")]
+    pub cache: Option<CacheChoice>,
+
+    /// Verify every restored byte, in a second, unmeasured read
     #[arg(long, help_heading = "Order")]
-    pub cold: bool,
+    pub verify: bool,
 
-    /// Verify restored data: content (every byte, in a second, unmeasured read); objects also none,
-    /// size (sizes and ETags), crc (checksums too) [default: size; content without a value]
-    #[arg(long, value_name = "HOW", help_heading = "Order",
-        num_args = 0..=1, require_equals = true, default_missing_value = "content",
-        default_value = "size", hide_default_value = true)]
-    pub verify: Verify,
+    /// Checks of objects: none, size (sizes and ETags), crc (checksums too)
+    #[arg(long, value_name = "HOW", help_heading = "Order", default_value = "size",
+        value_parser = Verify::of_objects)]
+    pub checksum: Verify,
 
-    /// Rules for read order and metrics: v2, v3, native [default: v2]
-    #[arg(long, value_name = "PROFILE", help_heading = "Order")]
-    pub profile: Option<CheckpointProfile>,
+    /// MLPerf Storage edition for read order and metrics: 2.0, 3.0, native [default: 2.0]
+    #[arg(long, value_name = "EDITION", help_heading = "Order")]
+    pub edition: Option<CheckpointProfile>,
 
-    /// Add the time that v2.0's DLIO itself takes for a checkpoint, by a FILE that `stormlp calibrate`
-    /// saved on this host, to the counted time of each rank; not with --profile native [default: none]
+    /// Include the overhead of MLPerf's Python client: FILE from `stormlp calibrate` on this host
+    /// [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Order")]
-    pub client: Option<PathBuf>,
+    pub client_overhead: Option<PathBuf>,
 
     /// The cost in that file, read by the command line. It is not saved: the plan has it.
     #[arg(skip)]
     #[serde(skip)]
     pub calibrated: Option<CheckpointClient>,
 
-    /// Directory for checkpoints, or s3://bucket/prefix, at the endpoint or endpoints (a,b) of
-    /// AWS_ENDPOINT_URL; several are used by ranks in turn [default: ./stormlp-data/checkpoint/MODEL]
-    #[arg(long = "dir", value_name = "DIR", help_heading = "Transfers",
+    /// Directory for checkpoints, or s3://bucket/prefix; repeatable, assigned to ranks round-robin
+    /// [default: ./stormlp-data/checkpoint/MODEL]
+    #[arg(short, long = "dir", value_name = "DIR", help_heading = "Transfers",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub folders: Vec<Location>,
 
@@ -141,8 +140,8 @@ pub struct CheckpointRequest {
     #[arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")]
     pub engine: EngineChoice,
 
-    /// Accelerator for the paths to one: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over
-    /// which the ranks are dealt, or host [default: the first GPU, else host]
+    /// GPUs, assigned to ranks round-robin: cuda:0, cuda:0,cuda:1, all; or host to emulate one
+    /// [default: first GPU, otherwise host]
     #[arg(long, value_name = "LIST", help_heading = "Transfers")]
     pub device: Option<Devices>,
 
@@ -150,16 +149,16 @@ pub struct CheckpointRequest {
     #[arg(long, help_heading = "Transfers")]
     pub require_gds: bool,
 
-    /// Transfers in flight per rank, for objects each with a connection of its own [default: 1; 4 for
-    /// reads with --profile v3; for objects as many as make 16 over all ranks]
+    /// Transfers in flight per rank [default: 1; 4 for restores with --edition 3.0; for objects 16
+    /// over all ranks]
     #[arg(long, value_name = "N", help_heading = "Transfers",
         value_parser = whole::<u32>(1..=256))]
-    pub streams: Option<u32>,
+    pub queue_depth: Option<u32>,
 
-    /// Transfer size [default: 1M through the page cache, else 4M]
-    #[arg(long = "chunk-size", value_name = "SIZE",
+    /// Transfer size [default: 1M through the page cache, otherwise 4M]
+    #[arg(short = 'b', long, value_name = "SIZE",
         help_heading = "Transfers", value_parser = parse_bytes)]
-    pub chunk_bytes: Option<u64>,
+    pub io_size: Option<u64>,
 
     /// File format: raw, or torch.save's for torch.load [default: raw, or the format of existing
     /// checkpoints]
@@ -217,8 +216,8 @@ fn path(text: &str) -> Result<PathKind, String> {
 
 impl CheckpointRequest {
     /// Whether the run saves; otherwise it restores existing checkpoints.
-    pub fn saves(&self) -> bool {
-        self.writes.or(self.workload.writes) != Some(0)
+    pub fn is_saving(&self) -> bool {
+        self.saves.or(self.workload.writes) != Some(0)
     }
 
     /// Whether the scale follows from free space and speed.
@@ -226,9 +225,14 @@ impl CheckpointRequest {
         self.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
     }
 
-    /// The profile, which sets read order and arithmetic.
-    pub fn profile(&self) -> CheckpointProfile {
-        self.profile.unwrap_or_default()
+    /// Whether files are dropped from the page cache before they are restored.
+    pub fn is_cold(&self) -> bool {
+        self.cache.unwrap_or_default() == CacheChoice::Cold
+    }
+
+    /// The edition, which sets read order and arithmetic.
+    pub fn edition(&self) -> CheckpointProfile {
+        self.edition.unwrap_or_default()
     }
 
     /// The command for the same run, at this size; a closed run has but one.

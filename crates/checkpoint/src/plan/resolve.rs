@@ -121,48 +121,49 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
 /// Numbers that are beyond what a run can have, and options that do not go together. A closed run has its
 /// numbers from the rules.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
-    check_objects_only(request.path, request.verify, problems);
+    check_objects_only(request.path, request.checksum, problems);
     let workload = &request.workload;
-    let [writes, reads] = [request.writes.or(workload.writes), request.reads.or(workload.reads)]
-        .map(Option::unwrap_or_default);
+    let [saves, restores] =
+        [request.saves.or(workload.writes), request.restores.or(workload.reads)]
+            .map(Option::unwrap_or_default);
     let is_of_objects = request.path == PathKind::S3;
-    let is_native = request.profile == Some(CheckpointProfile::Native);
+    let is_native = request.edition == Some(CheckpointProfile::Native);
     let refused: [(bool, String, &str); 9] = [
         (
-            request.local_data && !request.saves(),
+            request.local_data && !request.is_saving(),
             "--local-data: each host has only its own ranks' files, which only the run that wrote \
              them can restore"
                 .to_string(),
-            "leave out --writes 0; --cold drops them from the page cache before they are restored",
+            "leave out --saves 0: restores come from storage anyway, unless --cache is as-is",
         ),
         (
-            is_of_objects && request.chunk_bytes.is_some(),
-            "--chunk-size is for files: an object moves in parts of 16 MiB".to_string(),
-            "leave it out; use --streams for more connections",
+            is_of_objects && request.io_size.is_some(),
+            "--io-size is for files: an object moves in parts of 16 MiB".to_string(),
+            "leave it out; use --queue-depth for more connections",
         ),
         (
-            is_of_objects && request.client.is_some(),
-            "--client is DLIO's own time for files: what it takes for objects is not measured"
+            is_of_objects && request.client_overhead.is_some(),
+            "--client-overhead is DLIO's own time for files: what it takes for objects is not measured"
                 .to_string(),
             "leave it out",
         ),
         (
-            is_native && request.client.is_some(),
-            "--client is v2.0's DLIO's own time, and profile native has no client's in its figures"
+            is_native && request.client_overhead.is_some(),
+            "--client-overhead cannot be used with --edition native, which excludes client time"
                 .to_string(),
-            "leave it out, or use --profile v2",
+            "leave it out, or use --edition 2.0",
         ),
         (
-            request.chunk_bytes.is_some_and(|bytes| !is_chunk(bytes)),
-            format!("a chunk of {}", ByteSize(request.chunk_bytes.unwrap_or(0))),
-            "use --chunk-size with a multiple of 4K, from 4K to 1G",
+            request.io_size.is_some_and(|bytes| !is_chunk(bytes)),
+            format!("transfers of {}", ByteSize(request.io_size.unwrap_or(0))),
+            "use --io-size with a multiple of 4K, from 4K to 1G",
         ),
-        (writes > MOST_CHECKPOINTS, format!("{writes} writes"), "use --writes with 100000 at most"),
-        (reads > MOST_CHECKPOINTS, format!("{reads} reads"), "use --reads with 100000 at most"),
+        (saves > MOST_CHECKPOINTS, format!("{saves} saves"), "use --saves with 100000 at most"),
+        (restores > MOST_CHECKPOINTS, format!("{restores} restores"), "use --restores with 100000 at most"),
         (
-            (request.writes, request.reads) == (Some(0), Some(0)),
-            "0 writes and 0 reads: there is nothing to do".to_string(),
-            "use --writes or --reads with at least 1, or --dry-run",
+            (request.saves, request.restores) == (Some(0), Some(0)),
+            "0 saves and 0 restores: there is nothing to do".to_string(),
+            "use --saves or --restores with at least 1, or --dry-run",
         ),
         (
             request.folders.is_empty() && !request.dry_run,
@@ -239,7 +240,7 @@ fn scale(
     }
     // Restoring existing checkpoints: at the scale they were saved with, unless the user overrides
     // it.
-    if !request.saves()
+    if !request.is_saving()
         && request.has_open_scale()
         && let Some(marker) = facts.marker(run)
         && let Some(found) = saved::scaling_of(request, marker, layout, ranks)
@@ -312,13 +313,12 @@ fn assemble(
 ) -> CheckpointPlan {
     let is_scaled = scaling.is_scaled() && !request.closed;
     let counts = saved::counts(request, facts, &run, is_scaled);
-    let existing = facts.marker(&run).filter(|_| !request.saves());
+    let existing = facts.marker(&run).filter(|_| !request.is_saving());
     let mut content = existing.map_or_else(
         || ContentFacts {
             seed: request.seed.unwrap_or(0),
             source_bytes: save.chunk_bytes,
-            stamped: !matches!(save.device, Some(DeviceId::Gpu { .. }))
-                || request.verify.is_of_content(),
+            stamped: !matches!(save.device, Some(DeviceId::Gpu { .. })) || request.verify,
             container: Container::default(),
         },
         |marker| marker.content,
@@ -332,11 +332,11 @@ fn assemble(
     } else {
         request.workload.pause_seconds.unwrap_or(5.0)
     });
-    let restores = saved::restores(facts, &run, &counts, request.reads.is_some());
+    let restores = saved::restores(facts, &run, &counts, request.restores.is_some());
     CheckpointPlan {
         request: request.clone(),
         model: request.workload.name.clone(),
-        profile: request.profile(),
+        profile: request.edition(),
         mode: request.mode.unwrap_or(request.workload.mode),
         layout: *layout,
         parameters: u64::try_from(layout.architecture.parameters()).unwrap_or(u64::MAX),

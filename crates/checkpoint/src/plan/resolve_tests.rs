@@ -118,7 +118,7 @@ fn all_problems_of_a_model_are_named_at_once() {
     let mut bad = request("llama3-8b");
     bad.workload.tensor = 64;
     bad.workload.pipeline = 33;
-    bad.chunk_bytes = Some(1000);
+    bad.io_size = Some(1000);
     let problems = whats(&bad, &facts(GIB));
     for part in ["33 pipeline stages", "64 tensor-parallel", "1000 B"] {
         assert!(problems.iter().any(|what| what.contains(part)), "{part}: {problems:#?}");
@@ -178,13 +178,13 @@ fn what_makes_it_fit_is_what_was_not_done_yet() {
         problems[0].remedy.clone()
     };
     let usual = remedy(300, |_| {});
-    assert!(usual.contains("fewer --writes, or --keep 1, or --scale auto"), "{usual}");
+    assert!(usual.contains("fewer --saves, or --keep 1, or --scale auto"), "{usual}");
     let few = remedy(150, |_| {});
-    assert!(few.contains("fewer --writes, or --scale auto"), "{few}");
+    assert!(few.contains("fewer --saves, or --scale auto"), "{few}");
     let none = remedy(20, |_| {});
     assert_eq!(none, "use another --dir, or --scale auto for the largest part that fits");
-    let single = remedy(100, |r| r.writes = Some(1));
-    assert!(!single.contains("--writes") && !single.contains("--keep"), "{single}");
+    let single = remedy(100, |r| r.saves = Some(1));
+    assert!(!single.contains("--saves") && !single.contains("--keep"), "{single}");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn after_a_scaled_save() -> (CheckpointRequest, CheckpointFacts) {
     let mut request = request("llama3-8b");
     let empty = facts(20 * GIB);
     let plan = plan(&request, &empty);
-    request.writes = Some(0);
+    request.saves = Some(0);
     let saved = vec![saved(&plan, 1), saved(&plan, 2)];
     (request, CheckpointFacts { saved, ..empty })
 }
@@ -276,7 +276,7 @@ fn restoring_takes_the_scale_of_what_is_there() {
 #[test]
 fn more_restores_than_checkpoints_is_an_error() {
     let (mut request, facts) = after_a_scaled_save();
-    request.reads = Some(3);
+    request.restores = Some(3);
     let problems = whats(&request, &facts);
     assert!(problems[0].contains("3 restores requested; 2 checkpoints are available"));
     let mut facts = facts;
@@ -369,7 +369,7 @@ fn keeping_few_checkpoints_needs_less_space_and_restores_the_newest() {
 #[test]
 fn saves_of_objects_end_with_their_uploads_in_every_profile() {
     let mut asked = request("llama3-8b");
-    (asked.profile, asked.path) = (Some(CheckpointProfile::V2), PathKind::S3);
+    (asked.edition, asked.path) = (Some(CheckpointProfile::V2), PathKind::S3);
     let plan = resolve(&asked, &host(), &facts(2_000 * GIB)).plan.expect("a plan");
     assert_eq!((plan.made_durable_by(), plan.durable()), ("complete", "each upload"));
     let unsynced = |warning: &Warning| warning.kind == WarningKind::NotDurable;

@@ -1,7 +1,7 @@
 //! MLPerf Storage's rules for a closed checkpoint run.
 //!
 //! In a closed run only the folder of the checkpoints may be chosen, and whether saves and restores
-//! are one run or two. Everything else is fixed by the edition (the profile).
+//! are one run or two. Everything else is fixed by the edition.
 
 use std::path::PathBuf;
 
@@ -55,8 +55,8 @@ pub(super) fn closed_problems(plan: &CheckpointPlan, host: &HostFacts, problems:
     }
     if plan.profile == CheckpointProfile::Native {
         problems.plan(
-            "--closed follows the rules of v2.0 or v3.0, not profile native",
-            "use --profile v2 or v3, or run without --closed",
+            "--closed follows the rules of v2.0 or v3.0, not edition native",
+            "use --edition 2.0 or 3.0, or run without --closed",
         );
         return;
     }
@@ -94,7 +94,7 @@ fn of_the_model(plan: &CheckpointPlan) -> Vec<CheckedRule> {
         (
             SUBSET,
             plan.mode == Mode::Default || plan.profile != CheckpointProfile::V3 || smallest,
-            "in v3 subset mode is for the 8B model only".to_string(),
+            "in 3.0 subset mode is for the 8B model only".to_string(),
         ),
         (
             RANKS,
@@ -127,11 +127,12 @@ pub fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
 
 /// Counts, pauses, syncing, and what may happen between saves and restores.
 fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<CheckedRule> {
-    let (writes, reads) = (plan.writes, plan.request.reads.unwrap_or(plan.restores.len() as u32));
+    let (writes, reads) =
+        (plan.writes, plan.request.restores.unwrap_or(plan.restores.len() as u32));
     let written = plan.total_bytes.saturating_mul(u64::from(COUNT));
     let memory = host.memory_bytes;
     let from_storage = reads == 0
-        || plan.request.cold
+        || plan.request.is_cold()
         || !plan.path().uses_page_cache()
         || outgrows_memory(plan.total_bytes, memory);
     vec![
@@ -139,7 +140,7 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<CheckedRule> {
             ORDER,
             matches!((writes, reads), (COUNT, COUNT) | (COUNT, 0) | (0, COUNT)),
             format!(
-                "{writes} writes and {reads} reads; {COUNT} of each are required, in one run or \
+                "{writes} saves and {reads} restores; {COUNT} of each are required, in one run or \
                  in two"
             ),
         ),
@@ -148,7 +149,7 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<CheckedRule> {
             from_storage,
             format!(
                 "restores from the page cache: {COUNT} checkpoints ({}) are less than {MEMORIES} \
-                 times the memory of this host ({}), so it must be cleared: use --cold",
+                 times the memory of this host ({}), so it must be cleared: use --cache cold",
                 ByteSize(written),
                 ByteSize(memory)
             ),
@@ -166,7 +167,7 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<CheckedRule> {
         (
             PARAMETERS,
             plan.request.overlap_step_seconds.is_none() && plan.request.keep.is_none(),
-            "--overlap and --keep may not be set".to_string(),
+            "--overlap-step and --keep may not be set".to_string(),
         ),
     ]
 }
@@ -191,7 +192,7 @@ fn of_transfers(plan: &CheckpointPlan) -> Vec<CheckedRule> {
     let direct = plan.profile != CheckpointProfile::V2;
     let (paths, fits) = match plan.path() {
         PathKind::Buffered => ("", true),
-        PathKind::Cpu => ("it must be buffered in v2", direct),
+        PathKind::Cpu => ("it must be buffered in 2.0", direct),
         _ if direct => ("it must be buffered or cpu (O_DIRECT)", false),
         _ => ("it must be buffered", false),
     };
@@ -202,16 +203,16 @@ fn of_transfers(plan: &CheckpointPlan) -> Vec<CheckedRule> {
             PARAMETERS,
             plan.save.window == 1 && plan.restore.window == streams as usize,
             format!(
-                "--streams {}; a rank saves one piece at a time and restores {streams} in {}",
+                "--queue-depth {}; a rank saves one piece at a time and restores {streams} in edition {}",
                 plan.save.window, plan.profile
             ),
         ),
         (
             PARAMETERS,
             plan.request
-                .chunk_bytes
+                .io_size
                 .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path())),
-            "--chunk-size may not be set".to_string(),
+            "--io-size may not be set".to_string(),
         ),
         (
             PARAMETERS,

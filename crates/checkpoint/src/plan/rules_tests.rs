@@ -1,6 +1,7 @@
 //! What MLPerf's closed rules forbid, allow and recommend.
 
 use super::*;
+use crate::plan::choice::CacheChoice;
 use stormlp_core::note::{Cause, Note};
 
 /// A closed request for `model` with a change applied.
@@ -16,17 +17,17 @@ fn closed_rules_are_enforced_one_by_one() {
     type Change = fn(&mut CheckpointRequest);
     let breaches: [(Change, &str); 12] = [
         (
-            |r| r.writes = Some(3),
-            "rule 2.2.5 of v2.0: 3 writes and 3 reads; 10 of each are \
+            |r| r.saves = Some(3),
+            "rule 2.2.5 of v2.0: 3 saves and 3 restores; 10 of each are \
                                   required",
         ),
         (|r| r.fsync = Some(FsyncPolicy::None), "rule 2.2.2 of v2.0: --fsync none"),
         (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it must be 5 s"),
         (|r| r.scale = Some(ScaleChoice::Factor(0.5)), "rule 2.2.5 of v2.0: --scale below 1"),
-        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it must be buffered in v2"),
+        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it must be buffered in 2.0"),
         (|r| r.path = PathKind::PageCache, "rule 2.2.5 of v2.0: --path page-cache"),
-        (|r| r.streams = Some(4), "rule 2.2.5 of v2.0: --streams 4"),
-        (|r| r.chunk_bytes = Some(4096), "rule 2.2.5 of v2.0: --chunk-size"),
+        (|r| r.queue_depth = Some(4), "rule 2.2.5 of v2.0: --queue-depth 4"),
+        (|r| r.io_size = Some(4096), "rule 2.2.5 of v2.0: --io-size"),
         (
             |r| r.engine = stormlp_core::transport::EngineChoice::Uring,
             "rule 2.2.5 of v2.0: --engine",
@@ -35,7 +36,7 @@ fn closed_rules_are_enforced_one_by_one() {
         (|r| r.folders.push("b".into()), "rule 2.2.5 of v2.0: 2 directories"),
         (
             |r| {
-                r.profile = Some(CheckpointProfile::V3);
+                r.edition = Some(CheckpointProfile::V3);
                 r.results_beside_data = vec!["/ckpt/results".into()];
             },
             "rule 4.4.2 of v3.0: results go to /ckpt/results, which is on the file system of the checkpoints",
@@ -52,14 +53,14 @@ fn closed_rules_forbid_nothing_else() {
     type Allowed = fn(&mut CheckpointRequest);
     let allowed: [Allowed; 7] = [
         |_| {},
-        |r| r.reads = Some(0),
-        |r| r.streams = Some(1),
-        |r| r.chunk_bytes = Some(1 << 20),
-        |r| r.cold = true,
+        |r| r.restores = Some(0),
+        |r| r.queue_depth = Some(1),
+        |r| r.io_size = Some(1 << 20),
+        |r| r.cache = Some(CacheChoice::Cold),
         // v2 has no rule on the location of results.
         |r| r.results_beside_data = vec!["/ckpt/results".into()],
         |r| {
-            r.profile = Some(CheckpointProfile::V3);
+            r.edition = Some(CheckpointProfile::V3);
             r.path = PathKind::Cpu;
         },
     ];
@@ -71,9 +72,9 @@ fn closed_rules_forbid_nothing_else() {
 
 #[test]
 fn a_closed_run_goes_by_an_edition() {
-    let native = closed("llama3-70b", |r| r.profile = Some(CheckpointProfile::Native));
+    let native = closed("llama3-70b", |r| r.edition = Some(CheckpointProfile::Native));
     let problems = whats(&native, &facts(100_000 * GIB));
-    assert_eq!(problems, ["--closed follows the rules of v2.0 or v3.0, not profile native"]);
+    assert_eq!(problems, ["--closed follows the rules of v2.0 or v3.0, not edition native"]);
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
     let of = |model: &str, profile: CheckpointProfile, ranks: Option<u64>| {
         let request = closed(model, |r| {
             r.mode = Some(Mode::Subset);
-            r.profile = Some(profile);
+            r.edition = Some(profile);
             r.ranks = ranks;
         });
         whats(&request, &facts(100_000 * GIB)).join("\n")
@@ -101,10 +102,9 @@ fn closed_restores_are_cold_if_memory_could_hold_the_checkpoints() {
         let all = resolve(request, &large, &facts(100_000 * GIB)).problems;
         all.iter().map(|problem| problem.fact.clone()).collect::<Vec<_>>()
     };
-    let warm = problems(&closed("llama3-8b", |_| {}));
-    assert!(warm[0].contains("use --cold"), "{warm:?}");
-    for change in
-        [|r: &mut CheckpointRequest| r.cold = true, |r: &mut CheckpointRequest| r.reads = Some(0)]
+    let warm = problems(&closed("llama3-8b", |r| r.cache = Some(CacheChoice::AsIs)));
+    assert!(warm[0].contains("use --cache cold"), "{warm:?}");
+    for change in [|_: &mut CheckpointRequest| {}, |r: &mut CheckpointRequest| r.restores = Some(0)]
     {
         assert_eq!(problems(&closed("llama3-8b", change)), Vec::<String>::new());
     }
@@ -131,7 +131,7 @@ fn a_closed_run_gets_no_advice_that_breaks_the_rules() {
         problems.iter().filter(|problem| problem.kind == Cause::Capacity).collect();
     assert_eq!(of_machine.len(), 3, "{problems:?}");
     for problem in of_machine {
-        for option in ["--scale", "--writes", "--keep", "--ranks", "--streams", "--chunk-size"] {
+        for option in ["--scale", "--saves", "--keep", "--ranks", "--queue-depth", "--io-size"] {
             assert!(!problem.remedy.contains(option), "{option}: {problem:?}");
         }
     }

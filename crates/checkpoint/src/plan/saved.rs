@@ -45,13 +45,13 @@ pub(super) fn counts(
 ) -> Counts {
     let most = if scaled { SCALED_COUNT } else { u32::MAX };
     let usual = |of_file: Option<u32>| of_file.unwrap_or(MLPERF_COUNT).min(most);
-    let writes = request.writes.unwrap_or_else(|| usual(request.workload.writes));
+    let writes = request.saves.unwrap_or_else(|| usual(request.workload.writes));
     let keep = request.keep.unwrap_or(u32::MAX);
-    let there = match request.saves() {
+    let there = match request.is_saving() {
         true => writes.min(keep),
         false => restorable(facts, run).len() as u32,
     };
-    let reads = request.reads.unwrap_or_else(|| usual(request.workload.reads).min(there));
+    let reads = request.restores.unwrap_or_else(|| usual(request.workload.reads).min(there));
     Counts { writes, reads, keep }
 }
 
@@ -67,7 +67,7 @@ fn restorable(facts: &CheckpointFacts, run: &str) -> Vec<u32> {
 /// The name of the run: a new one if it saves, otherwise that of the run whose checkpoints it restores.
 /// That is the one asked for, or the newest with a whole checkpoint of this model.
 pub(super) fn run_name(request: &CheckpointRequest, facts: &CheckpointFacts) -> String {
-    if request.saves() {
+    if request.is_saving() {
         return run_folder(facts.last_run.saturating_add(1));
     }
     let runs = facts.runs();
@@ -80,7 +80,7 @@ pub(super) fn run_name(request: &CheckpointRequest, facts: &CheckpointFacts) -> 
 
 /// The earlier runs of this model whose checkpoints are removed as soon as this run has a whole one.
 pub(super) fn removed_runs(request: &CheckpointRequest, facts: &CheckpointFacts) -> Vec<String> {
-    if !request.saves() {
+    if !request.is_saving() {
         return Vec::new();
     }
     let mut kept = request.keep_last.unwrap_or(1).saturating_sub(1);
@@ -157,7 +157,7 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
 /// Cold restores from directories on memory-backed file systems: there is nothing to drop from the
 /// page cache, whichever path reads them.
 fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
-    if !plan.request.cold || plan.restores.is_empty() {
+    if !plan.request.is_cold() || plan.restores.is_empty() {
         return;
     }
     for folder in &facts.folders {
@@ -167,11 +167,11 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
         };
         problems.machine(
             format!(
-                "--cold: {} is on {kind}, which keeps its files in memory: restores from it \
-                 cannot be cold",
+                "{} is on {kind}, which keeps its files in memory: restores cannot come from \
+                 storage",
                 folder.path
             ),
-            "use a --dir on the storage in question",
+            "use a --dir on the storage in question, or --cache as-is",
         );
     }
 }
@@ -179,7 +179,7 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
 /// More restores than checkpoints.
 fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     let there = plan.restores.len();
-    let asked = plan.request.reads.map_or(there, |reads| reads as usize);
+    let asked = plan.request.restores.map_or(there, |reads| reads as usize);
     let enough = asked <= there && (plan.writes > 0 || there > 0);
     if enough {
         return;
@@ -194,7 +194,7 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
     if plan.writes > 0 {
         problems.plan(
             format!("{what}: a run that saves can only restore its own checkpoints"),
-            format!("use --reads {there}, or more --writes or --keep"),
+            format!("use --restores {there}, or more --saves or --keep"),
         );
         return;
     }
@@ -202,7 +202,7 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
     let unmarked = parts.flat_map(SavedPart::defects).map(|defect| format!("; {defect}"));
     problems.machine(
         format!("{what} in {}{}", plan.folder_names(), unmarked.collect::<String>()),
-        "leave out --writes 0 to save some first",
+        "leave out --saves 0 to save some first",
     );
 }
 
@@ -261,7 +261,7 @@ fn on_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
         let mut parts = facts.parts(&plan.run, *step);
         !plan.restores.contains(step) && !parts.any(SavedPart::is_unfinished)
     });
-    let first = *left.first().filter(|_| plan.request.reads.is_none())?;
+    let first = *left.first().filter(|_| plan.request.restores.is_none())?;
     let why = facts.parts(&plan.run, first).flat_map(SavedPart::defects).next();
     Some(Warning::new(
         WarningKind::EarlierCheckpoints,
@@ -271,7 +271,7 @@ fn on_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
             plan.folder_names(),
             why.map_or(String::new(), |why| format!(" ({why})")),
         ),
-        "use --reads to set the number of restores",
+        "use --restores to set the number of restores",
     ))
 }
 
@@ -316,7 +316,7 @@ fn restore_problems(
     step: u32,
     problems: &mut Problems,
 ) {
-    let again = "leave out --writes 0 to save again: an incomplete checkpoint cannot be repaired";
+    let again = "leave out --saves 0 to save again: an incomplete checkpoint cannot be repaired";
     for (index, folder) in facts.folders.iter().enumerate() {
         let name = folder.path.join(&plan.run).join(step_folder(step));
         let needed = plan.ranks.iter().any(|rank| rank.folder == index && rank.bytes > 0);

@@ -1,6 +1,7 @@
 //! Treatment of existing checkpoints.
 
 use super::*;
+use crate::plan::choice::CacheChoice;
 use crate::plan::gib;
 use stormlp_core::warning::WarningKind;
 
@@ -30,7 +31,7 @@ fn set_marker(part: &mut SavedPart, change: impl FnOnce(&mut Marker)) {
 fn a_save_removes_earlier_runs_of_the_model_at_any_scale_and_reports_it() {
     let mut small = request("llama3-8b");
     small.scale = Some(ScaleChoice::Factor(0.02));
-    small.writes = Some(3);
+    small.saves = Some(3);
     let facts = with_saved(&small, 2, 3);
     let mut next = request("llama3-8b");
     let plan = |request: &CheckpointRequest| plan(request, &facts);
@@ -52,7 +53,7 @@ fn a_save_removes_earlier_runs_of_the_model_at_any_scale_and_reports_it() {
 #[test]
 fn a_run_without_a_whole_checkpoint_does_not_count_as_one_of_the_last() {
     let mut mine = request("llama3-8b");
-    mine.writes = Some(1);
+    mine.saves = Some(1);
     let mut facts = with_saved(&mine, 3, 1);
     facts.saved[2].files.clear();
     mine.keep_last = Some(2);
@@ -62,10 +63,10 @@ fn a_run_without_a_whole_checkpoint_does_not_count_as_one_of_the_last() {
 #[test]
 fn the_newest_whole_run_is_restored_or_the_one_that_is_named() {
     let (mut mine, _) = after_a_scaled_save();
-    mine.writes = Some(2);
+    mine.saves = Some(2);
     mine.scale = Some(ScaleChoice::Factor(0.02));
     let mut facts = with_saved(&mine, 3, 2);
-    mine.writes = Some(0);
+    mine.saves = Some(0);
     assert_eq!(plan(&mine, &facts).run, "run3");
     for part in &mut facts.saved[4..] {
         set_marker(part, |marker| marker.complete = false);
@@ -91,9 +92,9 @@ fn the_newest_whole_run_is_restored_or_the_one_that_is_named() {
 #[test]
 fn a_checkpoint_of_another_model_parallelism_or_shape_is_not_restored() {
     let mut mine = request("llama3-8b");
-    mine.writes = Some(2);
+    mine.saves = Some(2);
     let facts = with_saved(&mine, 1, 2);
-    mine.writes = Some(0);
+    mine.saves = Some(0);
     let more = CheckpointRequest { ranks: Some(16), ..mine.clone() };
     assert!(whats(&more, &facts)[0].contains("another number of ranks: 8 of 8, not 16 of 16"));
     let mut other = mine.clone();
@@ -107,14 +108,14 @@ fn a_checkpoint_of_another_model_parallelism_or_shape_is_not_restored() {
 fn a_run_that_saves_never_restores_an_older_runs() {
     let mut mine = request("llama3-8b");
     let facts = with_saved(&mine, 1, 5);
-    mine.writes = Some(1);
-    mine.reads = Some(2);
+    mine.saves = Some(1);
+    mine.restores = Some(2);
     let problems = whats(&mine, &facts);
     assert!(
         problems[0].contains("2 restores requested; 1 checkpoint is available"),
         "{problems:?}"
     );
-    mine.reads = None;
+    mine.restores = None;
     assert_eq!(plan(&mine, &facts).restores, [1]);
 }
 
@@ -182,7 +183,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused() {
     request.folders.push("b".into());
     facts.folders.push(folder("b", 20 * GIB));
     facts.saved.clear();
-    request.writes = Some(1);
+    request.saves = Some(1);
     let plan = plan(&request, &facts);
     for index in 0..2 {
         let mut part = saved(&plan, 1);
@@ -194,7 +195,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused() {
         set_marker(&mut part, |marker| marker.content.seed = index as u64);
         facts.saved.push(part);
     }
-    request.writes = Some(0);
+    request.saves = Some(0);
     assert_eq!(
         whats(&request, &facts),
         [
@@ -224,7 +225,6 @@ fn a_marker_cannot_add_layers_to_its_model() {
 #[test]
 fn no_restore_is_cold_from_files_that_are_in_memory() {
     let mut cold = request("llama3-8b");
-    cold.cold = true;
     let mut facts = facts(2_000 * GIB);
     assert_eq!(whats(&cold, &facts), Vec::<String>::new());
     facts.folders[0].file_system = Some("tmpfs".to_string());
@@ -234,14 +234,13 @@ fn no_restore_is_cold_from_files_that_are_in_memory() {
         assert!(resolution.shown().is_some(), "it is the directory's fault");
         assert_eq!(
             resolution.problems[0].fact,
-            "--cold: ckpt is on tmpfs, which keeps its files in memory: restores from it cannot \
-             be cold"
+            "ckpt is on tmpfs, which keeps its files in memory: restores cannot come from storage"
         );
     }
-    cold.reads = Some(0);
+    cold.restores = Some(0);
     assert_eq!(whats(&cold, &facts), Vec::<String>::new());
-    cold.reads = None;
-    cold.cold = false;
+    cold.restores = None;
+    cold.cache = Some(CacheChoice::AsIs);
     assert_eq!(whats(&cold, &facts), Vec::<String>::new());
 }
 
@@ -249,7 +248,7 @@ fn no_restore_is_cold_from_files_that_are_in_memory() {
 fn earlier_runs_make_room_once_the_first_checkpoint_is_whole() {
     let mut ten = request("llama3-8b");
     ten.scale = Some(ScaleChoice::Factor(0.1));
-    ten.writes = Some(10);
+    ten.saves = Some(10);
     let mut facts = with_saved(&ten, 1, 10);
     let one = plan(&ten, &facts).total_bytes;
     facts.folders[0].free_bytes = Some(one + (16 << 20));
@@ -285,7 +284,7 @@ fn earlier_runs_make_room_once_the_first_checkpoint_is_whole() {
 fn what_a_killed_run_left_is_named_and_its_space_is_counted() {
     let mut mine = request("llama3-8b");
     mine.scale = Some(ScaleChoice::Factor(0.1));
-    mine.writes = Some(1);
+    mine.saves = Some(1);
     let mut facts = with_saved(&mine, 1, 1);
     facts.folders[0].free_bytes = Some(16 << 20);
     assert!(!whats(&mine, &facts).is_empty());

@@ -166,7 +166,7 @@ fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts, tight: &FileSystemRoom
         return format!("use {}; --closed writes all of it", ways.join(", or "));
     }
     if plan.writes > 1 && fits(&plan.removed_runs, 1) {
-        ways.push("fewer --writes".to_string());
+        ways.push("fewer --saves".to_string());
     }
     if plan.writes > 2 && plan.request.keep != Some(1) && fits(&plan.removed_runs, 2) {
         ways.push("--keep 1".to_string());

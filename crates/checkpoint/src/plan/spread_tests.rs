@@ -21,7 +21,7 @@ fn spread(
         CheckpointRequest::plain(parse(text, "my.yaml").expect("a workload"), "0".into());
     request.ranks = Some(ranks);
     request.scale = Some(ScaleChoice::Auto);
-    request.writes = writes;
+    request.saves = writes;
     request.folders = (0..places.len()).map(|i| (&i.to_string()).into()).collect();
     let folders = places.iter().enumerate().map(|(index, place)| FolderFacts {
         file_system_id: place.0,
@@ -41,7 +41,7 @@ fn ranks_that_do_not_divide_evenly_among_directories_are_scaled_not_refused() {
     for free in [40, 60, 90, 116, 150] {
         let places = [(1, free), (2, free), (3, free)];
         let (mut request, facts) = spread(8, Some(1), &places);
-        request.reads = Some(0);
+        request.restores = Some(0);
         assert!(plan(&request, &facts).total_bytes > 0, "{free} MiB");
     }
 }

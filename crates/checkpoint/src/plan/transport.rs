@@ -28,9 +28,9 @@ const RANK_BYTES: u64 = 64 << 10;
 
 /// What decides how much a rank has in flight.
 const FLIGHT: FlightOptions = FlightOptions {
-    fewer: "use fewer --streams",
-    shallower: "use fewer --streams",
-    smaller: "use a smaller --chunk-size, fewer --streams, or more GPUs (--device)",
+    fewer: "use a smaller --queue-depth",
+    shallower: "use a smaller --queue-depth",
+    smaller: "use a smaller --io-size, a smaller --queue-depth, or more GPUs (--device)",
 };
 
 /// The most ranks that this host has file descriptors for.
@@ -87,7 +87,7 @@ pub(super) fn decide(
             _ => threads(blocks, path, cpus, wanted).next_multiple_of(bare.device_count()),
         };
         let most = match path {
-            PathKind::S3 if request.streams.is_none() => MOST_THREADS,
+            PathKind::S3 if request.queue_depth.is_none() => MOST_THREADS,
             _ => MOST_IN_FLIGHT,
         };
         let depth = if blocks { window } else { wanted.min(most).div_ceil(threads) };
@@ -97,7 +97,7 @@ pub(super) fn decide(
             PathKind::Gds => call_bytes(wanted, threads.min(ranks)),
             _ => default_chunk_bytes(path),
         };
-        let chunk_bytes = request.chunk_bytes.unwrap_or(usual);
+        let chunk_bytes = request.io_size.unwrap_or(usual);
         Transport {
             engine,
             threads,
@@ -112,8 +112,8 @@ pub(super) fn decide(
     };
     let usual = if path == PathKind::S3 { usual_parts(ranks) } else { 1 };
     let read_streams =
-        request.streams.unwrap_or_else(|| request.profile().read_streams().max(usual));
-    let save = transport(engine_of_saves, request.streams.unwrap_or(usual));
+        request.queue_depth.unwrap_or_else(|| request.edition().read_streams().max(usual));
+    let save = transport(engine_of_saves, request.queue_depth.unwrap_or(usual));
     let restore = transport(bare.engine, read_streams);
     for transport in [&save, &restore] {
         gpu_limits::check(transport, FLIGHT, host, problems);
@@ -162,7 +162,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
     let memory = plan.buffer_bytes + ranks * RANK_BYTES;
     let remedy = match plan.request.closed {
         true => "use a host with more memory, or raise its memory limit",
-        false => "use a smaller --chunk-size, fewer --streams or fewer --ranks",
+        false => "use a smaller --io-size, a smaller --queue-depth or fewer --ranks",
     };
     check_memory(&who, memory, remedy, host, problems);
 }
@@ -179,7 +179,7 @@ mod tests {
     fn decided(path: PathKind, ranks: u64, streams: u32) -> (Transport, Option<Warning>) {
         let workload = builtin::load("llama3-8b").unwrap();
         let mut request = CheckpointRequest::plain(workload, PathBuf::from("folder").into());
-        (request.path, request.streams) = (path, Some(streams));
+        (request.path, request.queue_depth) = (path, Some(streams));
         let host = HostFacts {
             cpus: 16,
             cufile_limits: Some(CuFileLimits::defaults(true)),

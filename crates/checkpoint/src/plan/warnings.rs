@@ -47,13 +47,12 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
         (
             plan.client.is_some() && plan.profile == CheckpointProfile::V3,
             WarningKind::NotComparable,
-            "--client adds the time of v2.0's DLIO, and profile v3 is of v3.0, whose own is not known"
+            "--client-overhead adds the time of v2.0's DLIO: that of v3.0's is not known"
                 .to_string(),
-            "use --profile v2, or leave --client out",
+            "use --edition 2.0, or leave --client-overhead out",
         ),
         (
-            plan.profile != CheckpointProfile::Native
-                && plan.dlio_counted_bytes > plan.total_bytes,
+            plan.profile != CheckpointProfile::Native && plan.dlio_counted_bytes > plan.total_bytes,
             WarningKind::NotComparable,
             format!(
                 "under ZeRO 2 DLIO counts {} for the {total} that are written",
@@ -68,10 +67,10 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
             "the CPU makes the copies that a GPU would make",
         ),
         (
-            !plan.restores.is_empty() && !plan.request.cold && plan.path().uses_page_cache(),
+            !plan.restores.is_empty() && !plan.request.is_cold() && plan.path().uses_page_cache(),
             WarningKind::CacheState,
             "restores may come from the page cache".to_string(),
-            "use --cold to measure storage",
+            "leave out --cache as-is to measure storage",
         ),
     ];
     that_apply(cases)
@@ -100,7 +99,7 @@ fn about_saves(plan: &CheckpointPlan) -> Vec<Warning> {
             "deduplicating storage may appear faster than it is; --verify stamps it",
         ),
         (
-            is_on_gpu && plan.request.verify.is_of_content(),
+            is_on_gpu && plan.request.verify,
             WarningKind::HarnessBound,
             "saves include stamping content and copying it to device memory, which --verify requires"
                 .to_string(),

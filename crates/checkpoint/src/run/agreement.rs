@@ -74,7 +74,7 @@ fn trial(
     facts: &CheckpointFacts,
     session: &Session,
 ) -> Result<Option<f64>, Failure> {
-    if !request.has_open_scale() || request.closed || !request.saves() {
+    if !request.has_open_scale() || request.closed || !request.is_saving() {
         return Ok(None);
     }
     // An unwritable folder is rejected with the reason.
@@ -232,9 +232,9 @@ fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Fail
 const APART: [&str; 1] = ["model"];
 /// Names of request fields that differ from their keys.
 const NAMES: [(&str, &str); 5] = [
-    ("chunk_bytes", "option --chunk-size"),
+    ("io_size", "option --io-size"),
     ("folders", "option --dir"),
-    ("overlap_step_seconds", "option --overlap"),
+    ("overlap_step_seconds", "option --overlap-step"),
     ("pause_seconds", "option --pause"),
     consistency_fields::OF_THREADS,
 ];

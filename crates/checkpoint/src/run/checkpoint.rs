@@ -172,8 +172,8 @@ fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
         Warning::new(
             WarningKind::CacheState,
             format!(
-                "--cold: more than {:.0} % of checkpoint {} was still in the page cache after it \
-                 was dropped",
+                "more than {:.0} % of checkpoint {} was still in the page cache after it was \
+                 dropped",
                 COLD_SHARE * 100.0,
                 steps.join(", ")
             ),
@@ -374,7 +374,7 @@ impl Run<'_> {
         let shares = std::mem::take(&mut phase.shares);
         let result = self.result(step, phase, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
-        let checked = !plan.request.verify.is_of_content() || self.check(step, regions)?;
+        let checked = !plan.request.verify || self.check(step, regions)?;
         self.report.results.restores.push(result);
         self.tell();
         Ok(checked)
@@ -455,8 +455,8 @@ impl Run<'_> {
     /// nothing is written or compared.
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<FileFraming>> {
         let plan = self.stage.plan;
-        let needed = plan.content.container == Container::Torch
-            && (plan.writes > 0 || plan.request.verify.is_of_content());
+        let needed =
+            plan.content.container == Container::Torch && (plan.writes > 0 || plan.request.verify);
         let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
         tensors.map(|file| Arc::new(FileFraming::of(&file))).collect()
     }

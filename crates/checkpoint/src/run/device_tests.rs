@@ -72,9 +72,9 @@ fn what_was_saved_in_transfers_of_another_length_is_checked_on_a_device_too() {
         request.path = PathKind::PageCache;
         request.device = Some(DeviceId::Host.into());
         for (writes, reads, chunk_bytes) in [(1, 0, saved_bytes), (0, 1, restored_bytes)] {
-            request.writes = Some(writes);
-            request.reads = Some(reads);
-            request.chunk_bytes = Some(chunk_bytes);
+            request.saves = Some(writes);
+            request.restores = Some(reads);
+            request.io_size = Some(chunk_bytes);
             let plan = plan(&request);
             let checked = u64::from(reads) * plan.total_bytes;
             let report = run_with(plan, Arc::new(Disk), Arc::new(OutOfReach), &StopToken::new());

@@ -97,7 +97,7 @@ impl CheckpointError {
                  else wrote to the file"
             }
             Self::StillCached { .. } => {
-                "use a --dir on a file system that can drop its cached pages, or --path cpu"
+                "use a --dir on a file system that can drop its cached pages, --path cpu, or --cache as-is"
             }
         }
     }

@@ -27,7 +27,7 @@ fn runs(request: &CheckpointRequest) -> Vec<String> {
 /// A run that restores and checks checkpoint 1, and the run that saved it.
 fn restored(request: &CheckpointRequest, run: Option<&str>) -> String {
     let mut restore = request.clone();
-    (restore.writes, restore.reads, restore.keep_last) = (Some(0), Some(1), None);
+    (restore.saves, restore.restores, restore.keep_last) = (Some(0), Some(1), None);
     restore.run = run.map(String::from);
     let report = run_on(plan(&restore), Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
@@ -39,7 +39,7 @@ fn a_run_saves_beside_earlier_ones_and_then_removes_the_oldest() {
     let folder = folder();
     let mut request = request(folder.path());
     request.folders.push(folder.path().join("second").into());
-    (request.writes, request.reads) = (Some(1), Some(1));
+    (request.saves, request.restores) = (Some(1), Some(1));
     request.keep_last = Some(2);
     for run in 1..=3 {
         request.seed = Some(run);
@@ -57,7 +57,7 @@ fn a_run_saves_beside_earlier_ones_and_then_removes_the_oldest() {
 fn a_save_that_fails_leaves_the_earlier_run_alone() {
     let folder = folder();
     let mut request = request(folder.path());
-    (request.writes, request.reads) = (Some(1), Some(1));
+    (request.saves, request.restores) = (Some(1), Some(1));
     run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let before = everything(folder.path());
     let full = faulty(Faulty { full_from: Some(3), ..Faulty::default() });
@@ -83,7 +83,7 @@ fn an_outdated_plan_writes_over_nothing() {
 fn what_stormlp_did_not_make_stays_when_its_run_is_removed() {
     let folder = folder();
     let mut request = request(folder.path());
-    (request.writes, request.reads) = (Some(1), Some(0));
+    (request.saves, request.restores) = (Some(1), Some(0));
     run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let step = step_path(folder.path(), 1);
     let file = step.join("zero_pp_rank_0_mp_rank_0_optim_states.pt");

@@ -19,7 +19,6 @@ use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::{DeviceId, EngineChoice};
 use stormlp_core::units::GIB;
-use stormlp_core::verify::Verify;
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
     Disk, FolderLock, Gate, Gated, Grant, LOCK_NAME, Request, Storage,
@@ -56,10 +55,10 @@ fn request(folder: &Path) -> CheckpointRequest {
     let mut request =
         CheckpointRequest::plain(parse(TINY, "tiny.yaml").unwrap(), folder.join("ckpt").into());
     request.ranks = Some(8);
-    request.writes = Some(2);
-    request.reads = Some(2);
+    request.saves = Some(2);
+    request.restores = Some(2);
     request.pause_seconds = Some(0.0);
-    request.verify = Verify::Content;
+    request.verify = true;
     request
 }
 
@@ -103,7 +102,7 @@ fn run_with(
 fn the_clients_own_time_counts_for_every_rank() {
     let folder = folder();
     let mut request = request(folder.path());
-    request.verify = Verify::default();
+    request.verify = false;
     let mut plan = plan(&request);
     // The smallest rank's data takes its client 50 ms to save, and twice as long to restore.
     let least = plan.ranks.iter().map(|rank| rank.bytes).min().unwrap();
@@ -174,7 +173,7 @@ fn comparing_has_a_read_of_its_own_that_is_not_measured() {
         let folder = folder();
         let mut request = request(folder.path());
         request.path = PathKind::Buffered;
-        request.verify = Verify::of_content(verify);
+        request.verify = verify;
         let reads = Arc::new(AtomicUsize::new(0));
         let storage = Arc::new(Gated::new(Arc::new(Disk), Reads(Arc::clone(&reads))));
         let plan = plan(&request);
@@ -201,8 +200,8 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         request.path = path;
         request.engine = engine;
         request.device = path.ends_in_accelerator().then_some(DeviceId::Host.into());
-        request.chunk_bytes = Some(8192);
-        request.streams = Some(3);
+        request.io_size = Some(8192);
+        request.queue_depth = Some(3);
         let facts = scan(&Disk, &request.folders, ScanDepth::AndTry).unwrap();
         if path.wants_direct() && !facts.folders[0].direct.is_available() {
             let why = format!("{path}: the file system has no O_DIRECT");
@@ -236,9 +235,8 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
 fn quarters_and_shifted_ranks_read_the_same_bytes() {
     let folder = folder();
     let mut request = request(folder.path());
-    request.chunk_bytes = Some(4096);
-    request.profile = Some(CheckpointProfile::V3);
-    request.cold = true;
+    request.io_size = Some(4096);
+    request.edition = Some(CheckpointProfile::V3);
     let mut plan = plan(&request);
     plan.rank_shift = 3;
     assert!(plan.splits_restores() && plan.restore.window == 4);
@@ -255,15 +253,15 @@ fn quarters_and_shifted_ranks_read_the_same_bytes() {
 fn a_changed_byte_is_found_on_restore() {
     let folder = folder();
     let mut request = request(folder.path());
-    request.reads = Some(0);
+    request.restores = Some(0);
     run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let name = "zero_pp_rank_1_mp_rank_2_optim_states.pt";
     let path = step_path(folder.path(), 1).join(name);
     let mut bytes = fs::read(&path).unwrap();
     bytes[4321] ^= 1;
     fs::write(&path, bytes).unwrap();
-    request.writes = Some(0);
-    request.reads = Some(1);
+    request.saves = Some(0);
+    request.restores = Some(1);
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let error = error(&report);
     assert!(error.contains(name) && error.contains(" at offset 4321: read 0x"), "{error}");
@@ -277,8 +275,8 @@ fn a_changed_byte_is_found_on_restore() {
 fn only_the_newest_checkpoints_are_kept() {
     let folder = folder();
     let mut request = request(folder.path());
-    request.writes = Some(3);
-    request.reads = None;
+    request.saves = Some(3);
+    request.restores = None;
     request.keep = Some(1);
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
@@ -395,7 +393,7 @@ fn check_full(faults: Faulty) {
     let storage = faulty(faults);
     let folder = folder();
     let mut request = request(folder.path());
-    request.chunk_bytes = Some(4096);
+    request.io_size = Some(4096);
     let report = run_on(plan(&request), storage.clone(), &StopToken::new());
     let error = error(&report);
     assert!(error.contains("no space left while writing"), "{error}");
@@ -419,7 +417,7 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
     for (panic_at, build_path, who, whole) in blocking.into_iter().chain(movers) {
         let folder = folder();
         let mut request = request(folder.path());
-        request.chunk_bytes = Some(4096);
+        request.io_size = Some(4096);
         let builder = Builder(Mutex::new(build_path));
         let faults = Faulty { panic_at, ..Faulty::default() };
         let storage = Arc::new(Gated::new(Arc::new(builder), faults));
@@ -469,8 +467,8 @@ fn files_are_synced_as_the_policy_requires() {
         let folder = folder();
         let mut request = request(folder.path());
         request.fsync = Some(policy);
-        request.writes = Some(1);
-        request.reads = Some(1);
+        request.saves = Some(1);
+        request.restores = Some(1);
         let storage = faulty(Faulty::default());
         let report = run_on(plan(&request), storage.clone(), &StopToken::new());
         assert_eq!(report.ending, Ending::Complete, "{policy}");

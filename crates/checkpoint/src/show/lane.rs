@@ -55,7 +55,7 @@ impl Lane for CheckpointResults {
         let of_scale = &["scaling", "layout", "parameters", "dlio_counted_bytes"];
         settings.add("model", &plan.model, of_model);
         let of_profile = &["save", "restore", "pause_seconds"];
-        settings.add("profile", plan.profile, of_profile);
+        settings.add("edition", plan.profile.name(), of_profile);
         settings.add("ranks", plan.ranks.len(), of_scale);
         settings.add("scale", plan.scaling.shown(), of_scale);
         settings.add("bytes", plan.total_bytes, &["total_bytes", "dlio_counted_bytes"]);
@@ -80,8 +80,9 @@ impl Lane for CheckpointResults {
             settings.add("threads", words, explains);
         }
         settings.add(plan.made_durable_by(), plan.durable(), &["fsync"]);
-        settings.add("cold", switch(plan.request.cold), &[]);
-        settings.add("verify", plan.request.verify.words(), &[]);
+        settings.add("cold", switch(plan.request.is_cold()), &[]);
+        settings.add("verify", switch(plan.request.verify), &[]);
+        settings.add("checksum", plan.request.checksum.name(), &[]);
         settings.add("local data", switch(plan.request.local_data), &[]);
         let level =
             plan.request.tune.cufile_stats.map_or("none".to_string(), |level| level.to_string());
@@ -165,12 +166,12 @@ const APART: &[&str] = &[
 /// What follows from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("pause_seconds", "--pause"),
-    ("save.chunk_bytes", "--chunk-size"),
+    ("save.chunk_bytes", "--io-size"),
     ("save.engine", "--engine"),
-    ("save.streams", "--streams"),
-    ("restore.chunk_bytes", "--chunk-size"),
+    ("save.streams", "--queue-depth"),
+    ("restore.chunk_bytes", "--io-size"),
     ("restore.engine", "--engine"),
-    ("restore.streams", "--streams"),
+    ("restore.streams", "--queue-depth"),
 ];
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
     brief.add(
         "model",
         format!(
-            "{} ({} parameters), profile {}, mode {}",
+            "{} ({} parameters), edition {}, mode {}",
             plan.model,
             plan.parameters,
             plan.profile,

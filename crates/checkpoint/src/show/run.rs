@@ -167,7 +167,7 @@ fn headline(report: &CheckpointReport) -> String {
     let answer = if rates.is_empty() {
         "nothing was measured".to_string()
     } else {
-        format!("{} by profile {}{}", rates.join(", "), report.plan.profile, synced(report))
+        format!("{} by edition {}{}", rates.join(", "), report.plan.profile, synced(report))
     };
     let planned = report.plan.path();
     let other = ["saves", "restores"].iter().find_map(|name| report.other_path(name, planned));
@@ -337,7 +337,7 @@ fn averages(document: &mut Document, report: &CheckpointReport, place: DetailLev
                 let rate = figure(summary, *arithmetic).gib_per_second;
                 Quantity::higher(rate.mean, "GiB/s").spread(Some(rate.deviation))
             }),
-            word("profile", 1, |(_, (arithmetic, ..), _): &Mean| match *arithmetic == own {
+            word("edition", 1, |(_, (arithmetic, ..), _): &Mean| match *arithmetic == own {
                 true => report.plan.profile.name(),
                 false => "",
             }),
@@ -357,7 +357,7 @@ fn averages(document: &mut Document, report: &CheckpointReport, place: DetailLev
         }
     }
     section.facts.add("peak memory", ByteSize(report.results.peak_rss_bytes));
-    if report.plan.request.verify.is_of_content() {
+    if report.plan.request.verify {
         let verified = gib(report.results.verified_bytes);
         section.facts.add("verified", format!("{verified} of restored content"));
     }

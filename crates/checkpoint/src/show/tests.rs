@@ -20,7 +20,7 @@ fn every_arithmetic_is_there_by_name() {
         found.unwrap_or_else(|| panic!("{start}:\n{text}"))
     };
     assert_eq!(line("save MLPerf's rules"), "save MLPerf's rules 3.00 ± 1.00 0.375 ± 0.125");
-    assert_eq!(line("save DLIO"), "save DLIO 1.00 ± 0.00 2.00 ± 0.00 v2");
+    assert_eq!(line("save DLIO"), "save DLIO 1.00 ± 0.00 2.00 ± 0.00 2.0");
     assert_eq!(line("save all ranks"), "save all ranks 3.00 ± 1.00 0.750 ± 0.250");
     assert!(text.contains("total over total 0.667 GiB/s"), "{text}");
     assert!(!text.contains("SCALED"));

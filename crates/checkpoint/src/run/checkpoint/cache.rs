@@ -19,7 +19,7 @@ impl Run<'_> {
         };
         let tasks = if tasks.is_empty() { &written } else { &tasks };
         let files = || tasks.iter().flat_map(|task| &task.files);
-        if plan.request.cold {
+        if plan.request.is_cold() {
             for file in written.iter().flat_map(|task| &task.files).chain(files()) {
                 storage.drop_cached(&file.path)?;
             }
@@ -34,7 +34,7 @@ impl Run<'_> {
         }
         let mut paths = files().map(|file| file.path.as_path());
         let Some(residency) = storage.cached(&mut paths)? else {
-            if plan.request.cold && plan.path().uses_page_cache() {
+            if plan.request.is_cold() && plan.path().uses_page_cache() {
                 // Residency is required here: an error that hides it ends the run.
                 for file in files() {
                     storage.residency(&file.path)?;
@@ -43,9 +43,9 @@ impl Run<'_> {
             return Ok(None);
         };
         let (share, files) = (residency.share(), files().count() as u64);
-        if plan.request.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
+        if plan.request.is_cold() && plan.path().uses_page_cache() && share > COLD_SHARE {
             return Err(CheckpointError::StillCached { step, share: share * 100.0 });
         }
-        Ok(Some(CacheBefore { share, dropped: plan.request.cold, files }))
+        Ok(Some(CacheBefore { share, dropped: plan.request.is_cold(), files }))
     }
 }

@@ -50,8 +50,8 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
         (&train, "/plan/shuffle/files", "off".into(), "plan.shuffle.files"),
         (&train, "/plan/runs", 6.into(), "a warm-up run"),
         (&checkpoint, "/plan/save/engine", "uring".into(), "--engine"),
-        (&checkpoint, "/plan/restore/chunk_bytes", 4096.into(), "--chunk-size"),
-        (&checkpoint, "/plan/save/streams", 77.into(), "--streams"),
+        (&checkpoint, "/plan/restore/chunk_bytes", 4096.into(), "--io-size"),
+        (&checkpoint, "/plan/save/streams", 77.into(), "--queue-depth"),
     ] {
         assert_eq!(changed(report, place, value), [findings]);
     }

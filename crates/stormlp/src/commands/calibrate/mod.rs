@@ -27,7 +27,7 @@ Examples:
   stormlp calibrate                                   all formats, with the DLIO of python3
   stormlp calibrate --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz,tfrecord
   stormlp train unet3d --client dlio-calibration.json     then predicts what DLIO would report
-  stormlp checkpoint llama3-8b --profile v2 --client dlio-calibration.json    the same of checkpoints
+  stormlp checkpoint llama3-8b --client-overhead dlio-calibration.json        the same of checkpoints
 
 Takes about two minutes for each format, and 1.3 GB in --dir, which are removed at the end. Other work
 on the host makes DLIO slower: leave it idle. See docs/workloads.md.")]

@@ -102,7 +102,7 @@ pub(super) fn own_checkpoint(work: &Workplace<'_>) -> Result<CheckpointPace, Fai
         file.display().to_string(),
         format!("--dir={}", work.path("own-checkpoints").display()),
     ];
-    let options = "--profile=v2 --container=torch --ranks=1 --scale=1 --writes=2 --reads=2 --pause=0 \
+    let options = "--container=torch --ranks=1 --scale=1 --saves=2 --restores=2 --pause=0 --cache=as-is \
                    --format=json";
     work.own(&words, options)?;
     let said = fs::read_to_string(work.path("stdout")).map_err(Failure::machine)?;

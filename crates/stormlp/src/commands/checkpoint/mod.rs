@@ -41,8 +41,8 @@ use stormlp_hosts::session::Session;
 Examples:
   stormlp checkpoint llama3-70b                          what fits here in about a minute
   stormlp checkpoint llama3-405b --scale 1 --dry-run     files and bytes of all 512 ranks
-  stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
-                                                         the full run, restored from storage
+  stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --path cpu
+                                                         the full run, by direct I/O
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
                                                          its ranks spread over four hosts
 
@@ -63,16 +63,16 @@ pub(crate) struct Args {
 
 /// Rejects options that have no effect together with others.
 fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
-    if asked.reads.or(asked.workload.reads) == Some(0) {
-        let options = [("--cold", asked.cold), ("--verify", asked.verify.is_of_content())];
+    if asked.restores.or(asked.workload.reads) == Some(0) {
+        let options = [("--cache", asked.cache.is_some()), ("--verify", asked.verify)];
         refuse(&options, "in a run without restores")?;
     }
-    if asked.saves() {
+    if asked.is_saving() {
         refuse(&[("--run", asked.run.is_some())], "in a run that saves")?;
     } else {
         let options = [
             ("--fsync", asked.fsync.is_some()),
-            ("--overlap", asked.overlap_step_seconds.is_some()),
+            ("--overlap-step", asked.overlap_step_seconds.is_some()),
             ("--keep", asked.keep.is_some()),
             ("--keep-last", asked.keep_last.is_some()),
         ];
@@ -95,7 +95,7 @@ fn completed(args: &Args) -> Result<CheckpointRequest, Failure> {
         request.folders.push(default_folder(&request.workload));
     }
     refuse_repeated(&request.folders)?;
-    if let Some(file) = &request.client {
+    if let Some(file) = &request.client_overhead {
         request.calibrated = Some(calibrated_checkpoints(file)?);
     }
     Ok(request)

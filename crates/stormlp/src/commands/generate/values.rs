@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use clap::Command;
 use clap::builder::PossibleValuesParser;
-use stormlp_checkpoint::plan::{CheckpointProfile, FsyncPolicy, Mode, builtin};
+use stormlp_checkpoint::plan::{CacheChoice, CheckpointProfile, FsyncPolicy, Mode, builtin};
 use stormlp_core::names::VariantNames;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
@@ -47,7 +47,9 @@ fn all() -> Vec<Offer> {
         ("gds", "buffer_memory", MemoryKind::VARIANTS.to_vec()),
         ("gds train datagen checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
         ("kvcache", "engine", vec!["auto", "uring", "psync"]),
-        ("gds checkpoint", "verify", Verify::VARIANTS.to_vec()),
+        ("gds", "verify", Verify::VARIANTS.to_vec()),
+        ("checkpoint", "checksum", vec!["none", "size", "crc"]),
+        ("checkpoint", "cache", CacheChoice::VARIANTS.to_vec()),
         ("train", "verify", vec!["none", "size", "crc"]),
         ("datagen", "verify_objects", vec!["none", "size", "crc"]),
         ("train", "path", paths),
@@ -56,7 +58,7 @@ fn all() -> Vec<Offer> {
         ("plan", "client", Client::NAMES.to_vec()),
         ("checkpoint", "model", builtin::names().collect()),
         ("checkpoint", "mode", Mode::VARIANTS.to_vec()),
-        ("checkpoint", "profile", CheckpointProfile::VARIANTS.to_vec()),
+        ("checkpoint", "edition", CheckpointProfile::VARIANTS.to_vec()),
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
         ("kvcache", "model", Model::names().collect()),
         ("kvcache", "layout", Layout::VARIANTS.to_vec()),
