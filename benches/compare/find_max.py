@@ -68,7 +68,7 @@ def command(options, place, bandwidth, folder, files):
         f"metric.au={THRESHOLD}",
         "workflow.checkpoint=False",
     ]
-    words = ["train", "unet3d", "--find-max", "--data-dir", f"data-{files}", "--generate"]
+    words = ["train", "unet3d", "--find-max", "--dir", f"data-{files}", "--generate"]
     words += ["--files", files, "--params", f"reader.batch_size={BATCH}", "--compute-time", f"{options.compute}s"]
     words += ["--epochs", 1, "--throttle", f"read={bandwidth}B", "--format", "json"]
     words += ["--results-dir", folder, "--params", *params]
@@ -90,7 +90,7 @@ def search(options, place, bandwidth, files):
 def bytes_of_file(options, place):
     """What reading a file of the dataset takes: framing comes on top of the sample, and np.load reads
     the first 4096 bytes twice and 188 bytes at the end once more."""
-    words = [options.stormlp.resolve(), "datagen", "unet3d", "--data-dir", "one", "--files", "1", "--params",
+    words = [options.stormlp.resolve(), "datagen", "unet3d", "--dir", "one", "--files", "1", "--params",
              f"dataset.record_length_bytes={SAMPLE_BYTES}", "dataset.record_length_bytes_stdev=0"]
     subprocess.run([str(word) for word in words], cwd=place, capture_output=True, check=True)
     return max(file.stat().st_size for file in (place / "one").rglob("*.npz")) + 4096 + 188

@@ -73,7 +73,7 @@ def sizes(args, folder):
         au = {1: [], 2: [], 8: []}
         for _ in range(args.rounds):
             for hosts, figures in au.items():
-                report = train(args, folder, [(hosts, [*options, "--accelerators", str(8 // hosts)])])
+                report = train(args, folder, [(hosts, [*options, "--accelerators", "8"])])
                 figures.append(report["au_percent"]["profile"])
         for hosts, figures in au.items():
             print(f"{name}, {hosts} x {8 // hosts}: AU median {statistics.median(figures):.2f} %,"
@@ -95,10 +95,10 @@ def dataset(args, folder):
     params = ["--params", "dataset.record_length_bytes=65536", "dataset.record_length_bytes_stdev=0",
               "dataset.num_files_train=400", "reader.read_threads=1", "reader.prefetch_size=1"]
     if not os.path.exists(os.path.join(folder, "data")):
-        words = [args.stormlp, "datagen", "unet3d", "--data-dir", "data", *params, "--quiet"]
+        words = [args.stormlp, "datagen", "unet3d", "--dir", "data", *params, "--quiet"]
         subprocess.run(words, cwd=folder, check=True, capture_output=True)
-    return ["unet3d", "--data-dir", "data", "--epochs", "1", "--params", "reader.batch_size=1", "--steps", "200",
-            "--compute-time", "10ms", "-n", "1", *params, "workflow.checkpoint=False"]
+    return ["unet3d", "--dir", "data", "--epochs", "1", "--params", "reader.batch_size=1", "--steps", "200",
+            "--compute-time", "10ms", *params, "workflow.checkpoint=False"]
 
 
 def slow(args, folder):

@@ -21,7 +21,7 @@ import time
 
 def run(args, telemetry):
     """CPU seconds of the process for each second, and of looking by the report's own account."""
-    command = [args.stormlp, "train", "cosmoflow", "--data-dir", os.path.join(args.dir, "telemetry"),
+    command = [args.stormlp, "train", "cosmoflow", "--dir", os.path.join(args.dir, "telemetry"),
                "--results-dir", os.path.join(args.dir, "results"), "--files", "64", "--epochs", "1",
                "--generate",
                "--compute-time", "0.1", "--steps", str(int(args.seconds * 10)), "--tune",

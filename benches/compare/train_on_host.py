@@ -65,7 +65,7 @@ def stormlp(args, *words):
 
 def folder_of(args, name):
     folder = os.path.join(args.dir, f"compare-{name}-host")
-    command = [args.stormlp, "datagen", name, "--accelerator", "h100", "--data-dir", folder,
+    command = [args.stormlp, "datagen", name, "--accelerator", "h100", "--dir", folder,
                "--files", str(FILES[name]), "--params", f"dataset.num_samples_per_file={SAMPLES[name]}", "--resume"]
     done, _ = run(command)
     if done.returncode != 0:
@@ -107,7 +107,7 @@ def holds(args, name, folder, accelerators):
     for _ in range(args.rounds):
         warm(folder)
         report = stormlp(args, name, "--accelerator", "h100", "--profile", "v2", "-n",
-                         str(accelerators), "--data-dir", wide, "--files", str(files),
+                         str(accelerators), "--dir", wide, "--files", str(files),
                          "--params", f"dataset.num_samples_per_file={SAMPLES[name]}", "--epochs", "2",
                          "--params", "workflow.checkpoint=False")
         au = report["au_percent"]["profile"]
@@ -152,7 +152,7 @@ def fio(folder):
 def cpu(args):
     for name in args.workloads:
         folder = folder_of(args, name)
-        words = [name, "--accelerator", "h100", "--profile", "v2", "--data-dir", folder,
+        words = [name, "--accelerator", "h100", "--profile", "v2", "--dir", folder,
                  "--files", str(FILES[name]), "--params", f"dataset.num_samples_per_file={SAMPLES[name]}",
                  "--compute-time", "1us", "--epochs", "3", "--params",
                  "workflow.checkpoint=False"]

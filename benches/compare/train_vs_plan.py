@@ -69,7 +69,7 @@ def measured(args, case, throttle, accelerators):
     files = files_for(workload, options, per_file, max(args.accelerators), args.steps)
     folder = os.path.join(args.dir, f"train-vs-plan-{workload}")
     words = ["train", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
-             str(args.steps), "--data-dir", folder, "--files", str(files), "--generate",
+             str(args.steps), "--dir", folder, "--files", str(files), "--generate",
              "--results-dir", os.path.join(args.dir, "train-vs-plan-results"),
              "--params", *params, f"dataset.num_files_train={files}"]
     return stormlp(args.stormlp, *words, "--throttle", throttle)

@@ -22,7 +22,7 @@ const SMALL: [&str; 7] = [
 
 fn datagen(folder: &Path, more: &[&str]) -> assert_cmd::assert::Assert {
     let mut command = stormlp();
-    command.args(SMALL).arg("--data-dir").arg(folder).args(more);
+    command.args(SMALL).arg("--dir").arg(folder).args(more);
     command.assert()
 }
 
@@ -111,7 +111,7 @@ fn a_refused_dataset_leaves_no_trace() {
     ] {
         let mut command = stormlp();
         command.current_dir(root.path()).args(&options);
-        let errors = stderr(command.arg("--data-dir").arg(&folder).assert().code(code));
+        let errors = stderr(command.arg("--dir").arg(&folder).assert().code(code));
         assert!(errors.contains(message), "{options:?}: {errors}");
         assert!(!folder.exists(), "{options:?}");
     }
@@ -127,7 +127,7 @@ fn the_default_folder_bears_the_workloads_name() {
 /// A run that would take long, once it has made its first file.
 fn long_run(folder: &Path) -> Child {
     let child = Process::new(env!("CARGO_BIN_EXE_stormlp"))
-        .args(["datagen", "unet3d", "--files", "600", "--threads", "1", "--data-dir"])
+        .args(["datagen", "unet3d", "--files", "600", "--threads", "1", "--dir"])
         .arg(folder)
         .args(["--params", "dataset.record_length_bytes=700000"])
         .arg("dataset.record_length_bytes_stdev=0")
@@ -147,7 +147,7 @@ fn long_run(folder: &Path) -> Child {
 fn is_resumable(folder: &Path) {
     let mut command = stormlp();
     command
-        .args(["datagen", "unet3d", "--files", "600", "--data-dir"])
+        .args(["datagen", "unet3d", "--files", "600", "--dir"])
         .arg(folder)
         .args(["--params", "dataset.record_length_bytes=700000"])
         .args(["dataset.record_length_bytes_stdev=0", "--format", "json", "--resume"]);
@@ -190,7 +190,7 @@ fn a_far_too_large_dataset_is_refused_without_drawing_its_sizes() {
     for mode in [&[][..], &["--resume"], &["--overwrite"], &["--dry-run"]] {
         let mut command = stormlp();
         command
-            .args(["datagen", "unet3d", "--files", "90000000", "--data-dir"])
+            .args(["datagen", "unet3d", "--files", "90000000", "--dir"])
             .arg(&folder)
             .args(mode)
             // Drawing the sizes of so many files takes longer than this even when nothing else
@@ -211,7 +211,7 @@ fn files_that_storage_rejects_leave_the_others_complete_and_can_be_made_later() 
                 dataset.record_length_bytes_stdev=200000";
     let datagen = |mode: &str| {
         let script = format!(
-            "exec {} datagen unet3d --data-dir {} {more} {mode}",
+            "exec {} datagen unet3d --dir {} {more} {mode}",
             env!("CARGO_BIN_EXE_stormlp"),
             folder.display()
         );

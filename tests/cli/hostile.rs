@@ -13,7 +13,7 @@ use crate::gds::{read_json, saved};
 use crate::{stderr, stdout, stormlp};
 
 const DATAGEN: &str = "datagen unet3d --files 4 --params dataset.record_length_bytes=100000 \
-                       dataset.record_length_bytes_stdev=0 --data-dir data";
+                       dataset.record_length_bytes_stdev=0 --dir data";
 const GDS: &str = "gds --path buffered --threads 1 --file-size 1M --duration 1x --dir data";
 const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --pause 0 --dir data";
 
@@ -387,7 +387,7 @@ fn nothing_from_outside_steers_the_terminal() {
     told(&["gds", "--preset", &name], 2);
     told(&[&name], 2);
     told(&["gds", "--file", &format!("{name}/none"), "--path", "cpu"], 4);
-    told(&["train", "unet3d", "--data-dir", &name], 4);
+    told(&["train", "unet3d", "--dir", &name], 4);
     told(&["checkpoint", &format!("{name}.yaml")], 4);
     told(&["datagen", &format!("{name}.yaml")], 4);
     told(&["report", &format!("{name}/none")], 4);

@@ -48,12 +48,12 @@ fn advice_names_the_workload_as_it_was_typed() {
                 record_length_bytes: 4096}\nreader: {data_loader: pytorch, batch_size: 4}\n\
                 train: {computation_time: 0.001}\n";
     fs::write(place.path().join("my.yaml"), yaml).unwrap();
-    let words = format!("my.yaml --data-dir data --generate {SMALL} --inject-fault read:3:EIO");
+    let words = format!("my.yaml --dir data --generate {SMALL} --inject-fault read:3:EIO");
     let said = stderr(train(place.path(), &words).assert().code(5))
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
-    let advice = "`stormlp datagen my.yaml --data-dir data --verify`";
+    let advice = "`stormlp datagen my.yaml --dir data --verify`";
     assert!(said.contains(advice), "{said}");
 }
 

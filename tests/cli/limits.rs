@@ -20,7 +20,7 @@ fn told(output: &Output) -> String {
 #[test]
 fn sizes_that_do_not_fit_into_memory_are_refused_before_they_are_drawn() {
     let folder = tempfile::tempdir().unwrap();
-    let datagen = "datagen unet3d --data-dir d --files 100000000 --dry-run";
+    let datagen = "datagen unet3d --dir d --files 100000000 --dry-run";
     let output = shell(folder.path(), &format!("ulimit -v 700000; exec \"$0\" {datagen}"));
     assert_eq!(output.status.code(), Some(4), "{}", told(&output));
     let told = told(&output);
@@ -48,7 +48,7 @@ fn a_file_size_limit_is_reported() {
 #[test]
 fn a_dataset_of_files_above_the_limit_is_refused_before_anything_is_made_or_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let datagen = format!("datagen unet3d --files 2 --data-dir data {SMALL}");
+    let datagen = format!("datagen unet3d --files 2 --dir data {SMALL}");
     let refused = |words: &str| {
         let line = format!("ulimit -f 100; exec \"$0\" {words}");
         let output = shell(folder.path(), &line);
@@ -59,7 +59,7 @@ fn a_dataset_of_files_above_the_limit_is_refused_before_anything_is_made_or_remo
         assert!(!told.contains("--resume"), "{told}");
     };
     refused(&datagen);
-    refused(&format!("train unet3d --generate --files 35 --data-dir data {SMALL}"));
+    refused(&format!("train unet3d --generate --files 35 --dir data {SMALL}"));
     let data = folder.path().join("data");
     assert!(!data.exists());
 
@@ -88,7 +88,7 @@ fn a_link_that_does_not_lead_to_a_folder_is_reported() {
     std::os::unix::fs::symlink("nowhere", folder.path().join("dead")).unwrap();
     for words in [
         "gds --path cpu --threads 1 --file-size 1M --duration 1x --dir".to_string(),
-        format!("datagen unet3d --files 2 {SMALL} --data-dir"),
+        format!("datagen unet3d --files 2 {SMALL} --dir"),
         "checkpoint tiny.yaml --ranks 8 --dir".to_string(),
         "checkpoint tiny.yaml --scale 0.3 --dir".to_string(),
     ] {
@@ -122,8 +122,8 @@ fn impossible_file_names_are_refused_and_nothing_is_created() {
             format!(
                 "gds --path buffered --threads 1 --file-size 1M --duration 1x --file \"{name}\""
             ),
-            format!("datagen unet3d --files 1 --data-dir \"{name}\""),
-            format!("train unet3d --generate --files 1 --steps 1 --data-dir \"{name}\""),
+            format!("datagen unet3d --files 1 --dir \"{name}\""),
+            format!("train unet3d --generate --files 1 --steps 1 --dir \"{name}\""),
             format!("checkpoint ../tiny.yaml --ranks 8 --pause 0 --dir \"{name}\""),
             format!("clean \"{name}\""),
         ] {

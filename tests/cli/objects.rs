@@ -170,7 +170,7 @@ fn an_object_that_somebody_replaced_is_left() {
 }
 
 /// Twelve objects of 40 KiB, or two that need an upload in parts.
-pub(super) const DATASET: &str = "datagen unet3d --data-dir s3://bucket/d/set --files 12 --params \
+pub(super) const DATASET: &str = "datagen unet3d --dir s3://bucket/d/set --files 12 --params \
                        dataset.record_length_bytes=40000 dataset.record_length_bytes_stdev=0";
 
 fn train_keys(server: &ObjectServer) -> Vec<String> {
@@ -225,7 +225,7 @@ fn a_dataset_is_made_read_and_removed() {
     assert_eq!(server.keys(), ["d/hers", "d/set/train/notes.txt"]);
 }
 
-pub(super) const TRAIN: &str = "train unet3d --data-dir s3://bucket/d/set --format json --epochs 2 \
+pub(super) const TRAIN: &str = "train unet3d --dir s3://bucket/d/set --format json --epochs 2 \
                      --params reader.batch_size=2 --compute-time 0 --params dataset.record_length_bytes=40000 \
                      dataset.record_length_bytes_stdev=0";
 
@@ -412,14 +412,14 @@ fn a_generation_that_cannot_begin_does_not_speak_of_files() {
 fn what_objects_cannot_do_is_refused() {
     let server = ObjectServer::default();
     for (arguments, expected) in [
-        ("train unet3d --data-dir s3://bucket/none", "contains no npz files of a dataset"),
-        ("train unet3d --data-dir s3://b/none", "is not the name of a bucket"),
-        ("train unet3d --data-dir s3://bucket/d/set --path cpu", "path cpu moves files"),
+        ("train unet3d --dir s3://bucket/none", "contains no npz files of a dataset"),
+        ("train unet3d --dir s3://b/none", "is not the name of a bucket"),
+        ("train unet3d --dir s3://bucket/d/set --path cpu", "path cpu moves files"),
         (
-            "datagen unet3d --data-dir s3://bucket/d --files 2 --engine uring",
+            "datagen unet3d --dir s3://bucket/d --files 2 --engine uring",
             "--engine has no effect on objects",
         ),
-        ("datasize unet3d --data-dir s3://bucket/d", "objects cannot be used here"),
+        ("datasize unet3d --dir s3://bucket/d", "objects cannot be used here"),
         (
             "checkpoint llama3-8b --dir s3://bucket/c --fsync none",
             "--fsync has no effect on objects",

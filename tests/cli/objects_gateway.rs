@@ -141,7 +141,7 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
         ("large", format!("--files 1 {sizes}=40000000")),
     ] {
         let datagen =
-            |place: &str| gateway.run(folder, &format!("datagen unet3d --data-dir {place} {made}"));
+            |place: &str| gateway.run(folder, &format!("datagen unet3d --dir {place} {made}"));
         datagen(&format!("s3://bucket/{name}"));
         datagen(name);
         for (key, content) in gateway.objects() {
@@ -150,11 +150,11 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
             }
         }
         let again = made.replace(" --params", " --verify --params");
-        gateway.run(folder, &format!("datagen unet3d --data-dir s3://bucket/{name} {again}"));
+        gateway.run(folder, &format!("datagen unet3d --dir s3://bucket/{name} {again}"));
     }
     let trained = gateway.run(
         folder,
-        &format!("train unet3d --data-dir s3://bucket/small --params reader.batch_size=2 --compute-time 1 --epochs 1 --format json {sizes}=40000"),
+        &format!("train unet3d --dir s3://bucket/small --params reader.batch_size=2 --compute-time 1 --epochs 1 --format json {sizes}=40000"),
     );
     assert!(trained.contains("\"effective_path\": \"s3\""), "{trained}");
     gateway.run(
@@ -206,8 +206,8 @@ fn rclone_serves_transfers_over_several_connections() {
     std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
     gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --queue-depth 2 --duration 1x --op read,write --verify");
     let sizes = "--files 1 --params dataset.record_length_bytes_stdev=0 dataset.record_length_bytes=70000000";
-    gateway.run(folder, &format!("datagen unet3d --data-dir s3://bucket/large {sizes}"));
-    gateway.run(folder, &format!("datagen unet3d --data-dir large {sizes}"));
+    gateway.run(folder, &format!("datagen unet3d --dir s3://bucket/large {sizes}"));
+    gateway.run(folder, &format!("datagen unet3d --dir large {sizes}"));
     for (key, content) in gateway.objects() {
         if key.starts_with("large") && key.extension().is_some_and(|end| end == "npz") {
             assert!(content == std::fs::read(folder.join(&key)).unwrap(), "{}", key.display());

@@ -264,7 +264,7 @@ fn by_cufile() -> Swept {
 fn datagen(engine: &str) -> Swept {
     Swept {
         words: format!(
-            "datagen unet3d --files 5 --data-dir stormlp-data/set --engine {engine} --threads 1 \
+            "datagen unet3d --files 5 --dir stormlp-data/set --engine {engine} --threads 1 \
              --resume --params dataset.record_length_bytes=20000 \
              dataset.record_length_bytes_stdev=5000"
         ),
@@ -277,7 +277,7 @@ fn datagen(engine: &str) -> Swept {
 fn train(engine: &str) -> Swept {
     Swept {
         words: format!(
-            "train unet3d --data-dir stormlp-data/set --generate --files 4 --epochs 2 \
+            "train unet3d --dir stormlp-data/set --generate --files 4 --epochs 2 \
              --params reader.batch_size=1 --compute-time 1ms --params reader.read_threads=1 --engine {engine} --params \
              dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=5000 \
              metric.au=0.001 workflow.checkpoint=False"
@@ -298,13 +298,13 @@ fn train(engine: &str) -> Swept {
 fn find_max(engine: &str) -> Swept {
     Swept {
         words: format!(
-            "train unet3d --find-max --data-dir stormlp-data/set --files 12 --params reader.batch_size=2 \
+            "train unet3d --find-max --dir stormlp-data/set --files 12 --params reader.batch_size=2 \
              --compute-time 20ms --epochs 1 --confirm 0 --engine {engine} --params \
              dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
              workflow.checkpoint=False metric.au=0.001"
         ),
         before: vec![
-            "datagen unet3d --files 12 --data-dir stormlp-data/set --params \
+            "datagen unet3d --files 12 --dir stormlp-data/set --params \
              dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0"
                 .to_string(),
         ],

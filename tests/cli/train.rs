@@ -347,12 +347,12 @@ fn warnings(report: &Value) -> Vec<String> {
 #[test]
 fn files_in_subfolders_are_read_and_dlios_view_is_reported() {
     let folder = folder();
-    let datagen = "unet3d --data-dir data --files 21 --params dataset.num_subfolders_train=3 \
+    let datagen = "unet3d --dir data --files 21 --params dataset.num_subfolders_train=3 \
         dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000";
     let mut make = stormlp();
     make.current_dir(folder.path()).arg("datagen");
     make.args(datagen.split_whitespace()).assert().success();
-    let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
+    let words = format!("unet3d --dir data --epochs 1 --compute-time 1ms {SMALL}");
     let told = |report: &Value| {
         let mut facts = warnings(report).into_iter();
         facts.any(|fact| fact.contains("train/ has 3 subfolders, but the workload says 0"))
@@ -365,13 +365,13 @@ fn files_in_subfolders_are_read_and_dlios_view_is_reported() {
 #[test]
 fn omitted_files_are_reported_once() {
     let folder = folder();
-    let datagen = "unet3d --data-dir data --files 28 --params \
+    let datagen = "unet3d --dir data --files 28 --params \
         dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000";
     let mut make = stormlp();
     make.current_dir(folder.path()).arg("datagen");
     make.args(datagen.split_whitespace()).assert().success();
     fs::write(folder.path().join("data/train/notes.txt"), "x").unwrap();
-    let words = format!("unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms {SMALL}");
+    let words = format!("unet3d --dir data --files 21 --epochs 1 --compute-time 1ms {SMALL}");
     let mut facts = warnings(&report(folder.path(), &words));
     facts.retain(|fact| fact.contains("files"));
     assert_eq!(facts, ["train/ contains 28 files, but the workload has 21"]);
@@ -418,13 +418,13 @@ fn a_starter_set_is_read_from_storage_in_two_epochs() {
     let again = plan("");
     assert_eq!((&again["epochs"], &again["request"]["cold"]), (&2.into(), &true.into()));
     assert_eq!(plan("--epochs 3")["epochs"], 3);
-    assert_eq!(plan("train.epochs=4 --data-dir stormlp-data/unet3d")["epochs"], 4);
+    assert_eq!(plan("train.epochs=4 --dir stormlp-data/unet3d")["epochs"], 4);
     // What `datagen` makes is for the workload as it is.
     let mut datagen = stormlp();
-    let made = "datagen unet3d --files 42 --data-dir own --params dataset.record_length_bytes=150000 \
+    let made = "datagen unet3d --files 42 --dir own --params dataset.record_length_bytes=150000 \
         dataset.record_length_bytes_stdev=0";
     datagen.current_dir(folder.path()).args(made.split_whitespace()).assert().success();
-    let own = plan("--data-dir own");
+    let own = plan("--dir own");
     assert_eq!((&own["epochs"], &own["request"]["cold"]), (&5.into(), &false.into()));
 }
 
@@ -472,13 +472,13 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
     }
     // A folder without a dataset keeps none of them back.
     fs::create_dir(folder.path().join("empty")).unwrap();
-    let words = "unet3d --closed --dry-run --data-dir empty --params reader.prefetch_size=5";
+    let words = "unet3d --closed --dry-run --dir empty --params reader.prefetch_size=5";
     let said = stderr(train(folder.path(), words).assert().code(3));
     for part in ["rule 10.1 of v2.0: reader.prefetch_size is 5", "empty contains no npz files"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("rule 7"), "{said}");
-    let words = "unet3d --closed --dry-run --data-dir empty";
+    let words = "unet3d --closed --dry-run --dir empty";
     train(folder.path(), words).assert().code(4);
     fs::remove_dir(folder.path().join("empty")).unwrap();
     let words = "unet3d --closed --full --dry-run --params reader.prefetch_size=1";

@@ -39,7 +39,7 @@ fn a_given_folder_is_never_replaced_by_a_starter_set() {
     let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
     check(folder.path(), &words, 4, &["nowhere contains no npz files", "--generate"]);
     fs::write(folder.path().join("file"), "").unwrap();
-    let words = "unet3d --data-dir file";
+    let words = "unet3d --dir file";
     check(folder.path(), words, 4, &["file is a file, not a dataset's folder"]);
     assert!(!folder.path().join("stormlp-data").exists());
 }
@@ -72,7 +72,7 @@ fn special_files_are_not_samples() {
     let data = dataset(folder.path(), "unet3d", 21, "");
     let pipe = &files_of(&data)[3];
     make_pipe_of(pipe);
-    let words = format!("unet3d --data-dir data --files 21 {SMALL}");
+    let words = format!("unet3d --dir data --files 21 {SMALL}");
     let name = pipe.file_name().unwrap().to_str().unwrap();
     check(folder.path(), &words, 4, &["contains 20 files", name]);
 }
@@ -97,14 +97,14 @@ fn a_stopped_starter_set_is_continued() {
 fn a_pipe_is_not_accepted_as_an_index() {
     let folder = folder();
     let words = format!("{SMALL} dataset.format=indexed_binary");
-    let make = format!("unet3d --data-dir data --generate --files 21 --epochs 1 {words}");
+    let make = format!("unet3d --dir data --generate --files 21 --epochs 1 {words}");
     train(folder.path(), &make).assert().success();
     make_pipe_of(&folder.path().join("data/train/img_05_of_21.indexed_binary.off.idx"));
-    let again = format!("unet3d --data-dir data --files 21 --epochs 1 {words}");
+    let again = format!("unet3d --dir data --files 21 --epochs 1 {words}");
     check(folder.path(), &again, 5, &["img_05_of_21.indexed_binary.off.idx", "not a regular file"]);
     let mut verify = crate::stormlp();
     verify.current_dir(folder.path()).arg("datagen");
-    let options = format!("unet3d --data-dir data --files 21 --verify {words}");
+    let options = format!("unet3d --dir data --files 21 --verify {words}");
     let bad = verify.args(options.split_whitespace()).assert().code(5);
     let message = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
     assert!(message.contains("bad: train/img_05_of_21.indexed_binary.off.idx"), "{message}");
@@ -136,7 +136,7 @@ fn a_starter_set_is_checked_by_the_names_it_has() {
 fn a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_created() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = folder();
-    let mut run = train(folder.path(), "unet3d --generate --files 21 --epochs 1 --data-dir");
+    let mut run = train(folder.path(), "unet3d --generate --files 21 --epochs 1 --dir");
     run.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
     let said = stderr(run.args(SMALL.split_whitespace()).assert().code(3));
     assert!(said.contains("is not UTF-8"), "{said}");
@@ -147,7 +147,7 @@ fn a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_created() {
 fn a_sparse_or_linked_dataset_is_reported() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 28, "");
-    let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
+    let words = format!("unet3d --dir data --epochs 1 --compute-time 1ms {SMALL}");
     let moved = folder.path().join("moved");
     fs::rename(data.join("train"), &moved).unwrap();
     std::os::unix::fs::symlink(&moved, data.join("train")).unwrap();
@@ -165,7 +165,7 @@ fn a_sparse_or_linked_dataset_is_reported() {
 /// Trains for an epoch of `format` in a folder of that name, which is made if it is not there.
 fn words_of(format: &str, samples: u64) -> String {
     format!(
-        "unet3d --profile v2 --data-dir {format} --generate --files 21 --epochs 1 \
+        "unet3d --profile v2 --dir {format} --generate --files 21 --epochs 1 \
          --compute-time 1ms --params dataset.record_length_bytes=100000 \
          dataset.record_length_bytes_stdev=0 metric.au=0.001 dataset.format={format} \
          dataset.num_samples_per_file={samples}"

@@ -24,7 +24,7 @@ pub(crate) fn check(folder: &Path, words: &str, code: i32, said: &[&str]) {
 /// whose report is put away.
 pub(crate) fn dataset(folder: &Path, workload: &str, files: u32, more: &str) -> PathBuf {
     let words = format!(
-        "{workload} --data-dir data --generate --files {files} {more} --epochs 1 \
+        "{workload} --dir data --generate --files {files} {more} --epochs 1 \
          --compute-time 1ms --results-dir making {SMALL}"
     );
     train(folder, &words).assert().success();
@@ -96,7 +96,7 @@ fn wrong_words_are_2() {
         ("unet3d --params reader.prefetch_size=1000000000", "65536"),
         ("unet3d --epochs 1000000000000", "from 1 to 1000000:"),
         ("unet3d -n -1", "`-1` is not a whole number of 1 or more"),
-        ("unet3d --path null --data-dir /data", "--data-dir has no effect"),
+        ("unet3d --path null --dir /data", "--dir has no effect"),
         ("unet3d --path null --generate", "--generate has no effect"),
         ("unet3d --compute-time {type:zipf}", "compute-time"),
         ("unet3d --path null --cold", "--cold has no effect"),
@@ -130,7 +130,7 @@ fn invalid_workloads_are_3() {
 #[test]
 fn what_this_machine_lacks_is_4() {
     let folder = folder();
-    let words = "unet3d --data-dir elsewhere";
+    let words = "unet3d --dir elsewhere";
     check(
         folder.path(),
         words,
@@ -147,9 +147,9 @@ fn what_this_machine_lacks_is_4() {
 fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
     let folder = folder();
     dataset(folder.path(), "unet3d", 21, "");
-    let words = format!("unet3d --data-dir data --files 30 {SMALL}");
+    let words = format!("unet3d --dir data --files 30 {SMALL}");
     check(folder.path(), &words, 4, &["21 files", "30", "--files"]);
-    let words = format!("unet3d --data-dir data --files 21 {SMALL} dataset.num_samples_per_file=2");
+    let words = format!("unet3d --dir data --files 21 {SMALL} dataset.num_samples_per_file=2");
     check(folder.path(), &words, 3, &["contains 1 sample,", "dataset.num_samples_per_file"]);
 }
 
@@ -160,8 +160,8 @@ fn a_file_missing_from_our_dataset_is_4_and_fewer_may_be_requested() {
     let gone = files_of(&data)[5].clone();
     fs::remove_file(&gone).unwrap();
     let name = gone.file_name().unwrap().to_str().unwrap();
-    let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
-    let again = "stormlp datagen unet3d --data-dir data --files 24 --seed 42 --profile v2 \
+    let words = format!("unet3d --dir data --epochs 1 --compute-time 1ms {SMALL}");
+    let again = "stormlp datagen unet3d --dir data --files 24 --seed 42 --profile v2 \
                  --params dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000 \
                  dataset.num_samples_per_file=1 dataset.num_files_eval=0 --resume";
     let said = ["23 files", name, &format!("`{again}`")];
@@ -189,7 +189,7 @@ fn unwritable_result_folders_are_4_before_the_run() {
 #[test]
 fn no_dataset_is_generated_for_a_refused_plan() {
     let folder = folder();
-    let words = format!("unet3d --data-dir new --files 14 --generate --epochs 1 {SMALL}");
+    let words = format!("unet3d --dir new --files 14 --generate --epochs 1 {SMALL}");
     check(folder.path(), &words, 3, &["2 steps"]);
     assert!(!folder.path().join("new").exists());
 }
@@ -200,7 +200,7 @@ fn a_file_cut_off_since_it_was_made_is_5_before_the_run() {
     let data = dataset(folder.path(), "unet3d", 21, "");
     let bad = &files_of(&data)[5];
     fs::File::options().write(true).open(bad).unwrap().set_len(99).unwrap();
-    let words = format!("unet3d --data-dir data --files 21 {SMALL}");
+    let words = format!("unet3d --dir data --files 21 {SMALL}");
     let name = bad.file_name().unwrap().to_str().unwrap();
     check(folder.path(), &words, 5, &[name, "99 bytes"]);
 }
@@ -212,7 +212,7 @@ fn a_file_cut_off_in_the_middle_ends_the_run_and_saves_it() {
     fs::remove_file(data.join(".stormlp-manifest.json")).unwrap();
     let bad = &files_of(&data)[23];
     fs::File::options().write(true).open(bad).unwrap().set_len(70_000).unwrap();
-    let words = format!("unet3d --data-dir data --files 28 --epochs 3 --compute-time 1ms {SMALL}");
+    let words = format!("unet3d --dir data --files 28 --epochs 3 --compute-time 1ms {SMALL}");
     let name = bad.file_name().unwrap().to_str().unwrap();
     let expected = [name, "expected member `x.npy`", "what was measured is saved"];
     check(folder.path(), &words, 5, &expected);
@@ -229,7 +229,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         let made = folder.path().join("data");
         let mut make = crate::stormlp();
         make.current_dir(folder.path());
-        make.args("datagen unet3d --data-dir data --files 21".split(' '));
+        make.args("datagen unet3d --dir data --files 21".split(' '));
         make.args(SMALL.split_whitespace());
         make.arg(format!("dataset.format={format}")).assert().success();
         fs::remove_file(made.join(".stormlp-manifest.json")).unwrap();
@@ -241,7 +241,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         let name = bad.file_name().unwrap().to_str().unwrap();
         for profile in ["v1", "v2", "v3"] {
             let words = format!(
-                "unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms --profile \
+                "unet3d --dir data --files 21 --epochs 1 --compute-time 1ms --profile \
                  {profile} {SMALL} dataset.format={format}"
             );
             check(folder.path(), &words, 5, &[name, "at byte ", "expected "]);
@@ -262,9 +262,8 @@ fn a_zip_without_its_directory_ends_the_run_as_it_would_numpy() {
     fs::write(bad, bytes).unwrap();
     let name = bad.file_name().unwrap().to_str().unwrap();
     for options in ["--profile v1", "--profile v3", "--profile v2 --path cpu"] {
-        let words = format!(
-            "unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms {options} {SMALL}"
-        );
+        let words =
+            format!("unet3d --dir data --files 21 --epochs 1 --compute-time 1ms {options} {SMALL}");
         check(folder.path(), &words, 5, &[name, "a zip directory entry"]);
     }
 }
@@ -286,7 +285,7 @@ fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     bytes[second] ^= 1;
     fs::write(bad, bytes).unwrap();
     let words = format!(
-        "resnet50 --data-dir data --files 8 --params dataset.num_samples_per_file=20 reader.batch_size=10 --epochs 1 \
+        "resnet50 --dir data --files 8 --params dataset.num_samples_per_file=20 reader.batch_size=10 --epochs 1 \
          --compute-time 1ms {SMALL}"
     );
     let name = bad.file_name().unwrap().to_str().unwrap();
@@ -300,7 +299,7 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
-        "unet3d --data-dir {} --files 28 --epochs 3 --compute-time 1ms --profile v1 \
+        "unet3d --dir {} --files 28 --epochs 3 --compute-time 1ms --profile v1 \
          {SMALL} checkpoint.checkpoint_folder=ckpt workflow.checkpoint=True checkpoint.steps_between_checkpoints=2 \
          model.model_size_bytes=30000000",
         data.display()
@@ -404,7 +403,7 @@ fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
     let folder = folder();
     dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
-        "unet3d --data-dir data --files 28 --epochs 60 --runs 2 --compute-time 5ms \
+        "unet3d --dir data --files 28 --epochs 60 --runs 2 --compute-time 5ms \
          {SMALL} checkpoint.checkpoint_folder=ckpt workflow.checkpoint=True \
          checkpoint.checkpoint_after_epoch=1000"
     );

@@ -10,7 +10,7 @@ use crate::launcher::{Launcher, said};
 const SMALL: [&str; 9] = [
     "datagen",
     "unet3d",
-    "--data-dir",
+    "--dir",
     "data",
     "--params",
     "dataset.record_length_bytes=4096",

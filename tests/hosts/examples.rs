@@ -123,7 +123,7 @@ fn the_mpi_job_is_one_training_on_four_hosts() {
     command.env("OMPI_MCA_orte_default_hostfile", folder.path().join("hosts"));
     for word in words("kubernetes/mpi-job.yaml", &format!("{container}/args")) {
         // The dataset would be 2 TB.
-        let word = if word.starts_with("--data-dir=") { "--path=null" } else { &word };
+        let word = if word.starts_with("--dir=") { "--path=null" } else { &word };
         command.arg(word.replace("/data/", ""));
     }
     let output = command.args(["--steps", "3", "--epochs", "1"]).output().unwrap();

@@ -147,7 +147,7 @@ fn a_host_that_only_plans_is_reported() {
         assert!(message.contains("filled by the 2 hosts ("), "{message}");
         for command in ["train", "checkpoint"] {
             let words = match command {
-                "train" => vec!["train", "unet3d", "--data-dir", "d"],
+                "train" => vec!["train", "unet3d", "--dir", "d"],
                 _ => vec!["checkpoint", "llama3-8b", "--dir", "d"],
             };
             let mut run = launcher.two_of(folder.path(), &words, &["--dry-run"]);

@@ -27,11 +27,11 @@ fn two_hosts_share_a_bucket() {
             let (code, said) = two(launcher, folder.path(), &server, words);
             assert_eq!(code, 0, "{words}: {said}");
         };
-        run(&format!("datagen unet3d --data-dir s3://bucket/d {SIZES}"));
+        run(&format!("datagen unet3d --dir s3://bucket/d {SIZES}"));
         let samples = || server.keys().into_iter().filter(|key| key.ends_with(".npz")).count();
         assert_eq!(samples(), 32, "{:?}", server.keys());
         run(&format!(
-            "train unet3d --data-dir s3://bucket/d -n 2 --params reader.batch_size=2 --epochs 1 --compute-time 1 {SIZES}"
+            "train unet3d --dir s3://bucket/d -n 4 --params reader.batch_size=2 --epochs 1 --compute-time 1 {SIZES}"
         ));
         run("checkpoint tiny.yaml --dir s3://bucket/c --ranks 8 --scale 1 --saves 2 --restores 2 \
              --pause 0 --verify");

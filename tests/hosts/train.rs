@@ -24,14 +24,13 @@ fn dataset(folder: &Path) -> Vec<&'static str> {
         "dataset.num_files_train=112",
     ];
     let made = Command::new(env!("CARGO_BIN_EXE_stormlp"))
-        .args(["datagen", "unet3d", "--data-dir", "data"])
+        .args(["datagen", "unet3d", "--dir", "data"])
         .args(options)
         .current_dir(folder)
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", said(&made));
-    let train =
-        ["train", "unet3d", "--data-dir", "data", "--epochs", "2", "--compute-time", "20ms"];
+    let train = ["train", "unet3d", "--dir", "data", "--epochs", "2", "--compute-time", "20ms"];
     train.into_iter().chain(options).collect()
 }
 
@@ -52,7 +51,7 @@ fn two_hosts_are_one_run_with_one_report() {
         for backend in launcher.backends() {
             let folder = tempfile::tempdir().unwrap();
             let mut asked = NULL.to_vec();
-            asked.extend(["-n", "2", "--epochs", "2"]);
+            asked.extend(["-n", "4", "--epochs", "2"]);
             let mut command = launcher.two(folder.path(), &asked);
             let output = command.env("STORMLP_GROUP", backend).output().unwrap();
             // AU of so short a run may be below its target, and is not what is asked here.
@@ -86,6 +85,38 @@ fn two_hosts_are_one_run_with_one_report() {
 }
 
 #[test]
+fn the_total_is_shared_as_evenly_as_hosts_can() {
+    let cases: [(&[&str], Option<[u32; 2]>, &str); 6] = [
+        (&["-n", "2"], Some([1, 1]), ""),
+        (&["-n", "3"], Some([2, 1]), "different numbers of accelerators"),
+        // Both processes of the launcher are on one host.
+        (&["--accelerators-per-host", "4"], Some([2, 2]), ""),
+        (&[], Some([1, 1]), ""),
+        (&["-n", "1"], None, "1 accelerator for 2 processes: each needs one"),
+        (&["-n", "3", "--closed"], None, "use -n 2 or -n 4"),
+    ];
+    let Some(launcher) = Launcher::found().pop() else {
+        return;
+    };
+    for (more, shares, words) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = [&NULL[..], more].concat();
+        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        let said = said(&output);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(words), "{more:?}: {said}");
+        match shares {
+            Some(shares) => {
+                let plan = &report(folder.path())["plan"];
+                assert_eq!(plan["hosts"], serde_json::json!(shares), "{more:?}");
+                assert_eq!(plan["accelerators"], shares.iter().sum::<u32>(), "{more:?}");
+            }
+            None => assert!(!folder.path().join("stormlp-results").exists(), "{said}"),
+        }
+    }
+}
+
+#[test]
 fn two_hosts_read_the_same_files_as_one() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
@@ -93,15 +124,14 @@ fn two_hosts_read_the_same_files_as_one() {
     for profile in ["v1", "v2", "v3"] {
         let folder = tempfile::tempdir().unwrap();
         let mut asked = dataset(folder.path());
-        asked.extend(["--profile", profile, "-n", "2"]);
+        asked.extend(["--profile", profile, "-n", "4"]);
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let on_two = said(&output);
         assert!(matches!(output.status.code(), Some(0 | 6)), "{on_two}");
         let two = report(folder.path());
         fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
-        asked.pop();
         let mut alone = Command::new(env!("CARGO_BIN_EXE_stormlp"));
-        alone.args(&asked).arg("4").current_dir(folder.path());
+        alone.args(&asked).current_dir(folder.path());
         let output = alone.output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 6)), "{}", said(&output));
         let one = report(folder.path());
@@ -177,7 +207,7 @@ fn single_host_options_are_refused() {
         (&["--tune", "telemetry=off"], "option --tune"),
         (&["--params", "metric.au=0.5"], "metric"),
         (&["--params", "reader.preprocess_time=0.05"], "preprocess"),
-        (&["--accelerators-total", "4"], "--accelerators-total"),
+        (&["--accelerators", "4"], "option --accelerators"),
         (&["--local-data"], "--local-data"),
     ];
     Launcher::under_each(|launcher| {
@@ -198,7 +228,7 @@ fn single_host_options_are_refused() {
 fn a_failure_of_one_host_is_reported_once() {
     Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir().unwrap();
-        let asked = ["train", "unet3d", "--data-dir", "nowhere"];
+        let asked = ["train", "unet3d", "--dir", "nowhere"];
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(4), "{said}");

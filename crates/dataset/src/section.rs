@@ -58,7 +58,7 @@ impl DataFormat {
 /// `dataset`: the data on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DatasetSpec {
-    /// `data_folder`; overridden by `--data-dir` on the command line.
+    /// `data_folder`; overridden by `--dir` on the command line.
     pub data_folder: Option<String>,
     /// `format`.
     pub format: DataFormat,

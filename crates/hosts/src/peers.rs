@@ -99,6 +99,12 @@ impl Peers {
         self.own().map_or(1, here)
     }
 
+    /// The rank of this process among those of its host.
+    pub fn rank_here(&self) -> usize {
+        let earlier = self.members.iter().take_while(|one| one.rank < self.group.rank());
+        self.own().map_or(0, |own| earlier.filter(|one| one.shares_host_with(own)).count())
+    }
+
     /// Whether this process does the once-per-folder work of the dataset.
     pub fn owns_folder(&self) -> bool {
         match self.own() {

@@ -12,7 +12,7 @@ const USUAL: [(&str, &str); 6] = [
     ),
     (
         "train",
-        "workload accelerator accelerators epochs closed data-dir generate path find-max \
+        "workload accelerator accelerators epochs closed dir generate path find-max \
          dry-run output",
     ),
     ("checkpoint", "model scale closed saves restores verify dir path fsync cache dry-run output"),

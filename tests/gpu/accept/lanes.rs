@@ -67,7 +67,7 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, amount: Amount, 
     let folder = scene.folder(workload);
     let train = |path: &str| {
         let data = folder.display();
-        scene.report_of(&format!("train {workload} --data-dir {data} --path {path} {more} {SMALL}"))
+        scene.report_of(&format!("train {workload} --dir {data} --path {path} {more} {SMALL}"))
     };
     let mut by_host = BTreeMap::new();
     // Through the page cache headers are read again, as numpy does; with O_DIRECT nothing is.

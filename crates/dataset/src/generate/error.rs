@@ -173,7 +173,7 @@ impl GenerateError {
     fn remedy(&self, resume: &str, overwrite: &str) -> String {
         match self {
             error if error.is_link() => {
-                "remove the link and put the data itself there, or choose another --data-dir"
+                "remove the link and put the data itself there, or choose another --dir"
                     .to_string()
             }
             error if error.is_too_large() => {
@@ -184,7 +184,7 @@ impl GenerateError {
                  it"
             ),
             Self::Occupied { .. } => {
-                format!("choose another --data-dir, or remove it with `{overwrite}`")
+                format!("choose another --dir, or remove it with `{overwrite}`")
             }
             Self::Another { .. } => {
                 "give the options it was made with, or --overwrite to recreate it".to_string()
@@ -195,7 +195,7 @@ impl GenerateError {
                     .to_string()
             }
             Self::Space { .. } => {
-                "free some space, choose another --data-dir, or use fewer --files".to_string()
+                "free some space, choose another --dir, or use fewer --files".to_string()
             }
             Self::Stopped { wrote: true, .. } => format!("continue with `{resume}`"),
             Self::Stopped { .. } => "nothing was changed; --verify starts over".to_string(),
@@ -211,7 +211,7 @@ impl GenerateError {
                 format!("{first}the files made so far are complete: continue with `{resume}`")
             }
             Self::Manifest(ManifestError::Unusable { .. }) => {
-                "choose another --data-dir, or remove the folder yourself".to_string()
+                "choose another --dir, or remove the folder yourself".to_string()
             }
             Self::Manifest(ManifestError::File(error)) => {
                 let first = of_object(error);

@@ -54,7 +54,7 @@ pub fn check(
                 inventory.folder.display(),
                 dataset.recipe().format.name()
             ),
-            format!("generate the dataset with `{datagen}`, or set --data-dir to its folder"),
+            format!("generate the dataset with `{datagen}`, or set --dir to its folder"),
         ));
         return findings;
     }

@@ -72,7 +72,7 @@ pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
         counted(count as u64, "host")
     ));
     let facts = &mut document.brief;
-    let command = "stormlp train unet3d --data-dir /shared/unet3d";
+    let command = "stormlp train unet3d --dir /shared/unet3d";
     let hosts = match hostfile {
         Some(path) => format!("--hostfile {}", shell_word(path)),
         None => format!("--host {list}"),

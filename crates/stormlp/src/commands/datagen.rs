@@ -29,15 +29,15 @@ use stormlp_hosts::session::Session;
     allow_negative_numbers = true,
     after_help = "\
 Examples:
-  stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d
+  stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d
       write unet3d's training set, with the sizes that DLIO would give it
-  mpirun -n 4 --map-by ppr:1:node stormlp datagen unet3d --files 14000 --data-dir /shared/unet3d
+  mpirun -n 4 --map-by ppr:1:node stormlp datagen unet3d --files 14000 --dir /shared/unet3d
       the same by four hosts, each a quarter of the files
-  stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --resume
+  stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d --resume
       continue a stopped or killed run; rewrite truncated or modified files
-  stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
+  stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d --verify
       read everything back and name each bad file; writes nothing
-  stormlp datagen unet3d --files 14000 --data-dir s3://bucket/unet3d --verify-objects crc
+  stormlp datagen unet3d --files 14000 --dir s3://bucket/unet3d --verify-objects crc
       the same as objects of the store that AWS_ENDPOINT_URL names, each with its checksum; several
       endpoints are separated by commas"
 )]
@@ -116,7 +116,7 @@ fn together(
     let nearest = plan.storage.nearest(&plan.folder)?;
     peers
         .check_shared(&nearest)
-        .map_err(|failure| failure.with_help("use a --data-dir on shared storage"))?;
+        .map_err(|failure| failure.with_help("use a --dir on shared storage"))?;
     let (group, stop) = (&session.group, &session.stop);
     let share = Share { rank: group.rank(), of: group.size() };
     let begin = || Generation::begin(plan, share).map_err(failure);

@@ -64,9 +64,9 @@ pub struct SizeOptions {
     pub samples_per_file: Option<u32>,
 
     /// Intended dataset folder; nothing is written [default: ./stormlp-data/WORKLOAD]
-    #[arg(long, value_name = "DIR",
+    #[arg(short = 'd', long, value_name = "DIR",
         value_parser = str::parse::<Location>)]
-    pub data_dir: Option<Location>,
+    pub dir: Option<Location>,
 
     /// Workload parameters to override, as in mlpstorage: reader.batch_size=8
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
@@ -89,7 +89,7 @@ impl SizeOptions {
 
     /// The intended folder of the dataset.
     pub fn folder(&self, workload: &Workload) -> PathBuf {
-        let named = self.data_dir.as_ref().map(|folder| folder.folder().to_path_buf());
+        let named = self.dir.as_ref().map(|folder| folder.folder().to_path_buf());
         named.unwrap_or_else(|| default_folder(workload))
     }
 }

@@ -27,8 +27,8 @@ pub struct GenerateRequest {
 
     /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix
     /// [default: ./stormlp-data/WORKLOAD].
-    #[arg(long, value_name = "DIR", value_parser = Location::anywhere)]
-    pub data_dir: Option<Location>,
+    #[arg(short = 'd', long, value_name = "DIR", value_parser = Location::anywhere)]
+    pub dir: Option<Location>,
 
     /// Number of training files.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
@@ -114,7 +114,7 @@ impl GenerateRequest {
     pub fn folder(&self, workload: &Workload) -> PathBuf {
         let is_set = sets(&self.params, "dataset.data_folder");
         let named = workload.dataset.data_folder.as_ref().filter(|_| is_set);
-        match (&self.data_dir, named) {
+        match (&self.dir, named) {
             (Some(folder), _) => folder.folder().to_path_buf(),
             (None, Some(folder)) => PathBuf::from(folder),
             (None, None) => default_folder(workload),

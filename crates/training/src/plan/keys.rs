@@ -18,7 +18,7 @@ const CHECKPOINT: &str = "it only affects checkpoint runs; training writes one f
 /// The largest number of things that one file, step or accelerator has.
 const COUNT: f64 = u32::MAX as f64;
 const GENERATE: &str = "it is for the generator; use the options of `stormlp datagen`";
-const OBJECT: &str = "it is for object storage, which --data-dir s3://BUCKET/PREFIX names";
+const OBJECT: &str = "it is for object storage, which --dir s3://BUCKET/PREFIX names";
 const OUTPUT: &str = "--results-dir and --mlperf-output determine where reports are saved";
 const PROFILER: &str = "device and CPU figures are in every report";
 const EVALUATION: &str = "stormlp only trains: AU does not include evaluations";

@@ -76,10 +76,15 @@ pub struct TrainRequest {
     #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
-    /// Total number of accelerators [default: 1]
+    /// Total number of accelerators, shared by all hosts [default: one per process]
     #[arg(short = 'n', long, value_name = "N",
         value_parser = whole::<u32>(1..))]
     pub accelerators: Option<u32>,
+
+    /// Number of accelerators on each host
+    #[arg(long, value_name = "N",
+        conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..))]
+    pub accelerators_per_host: Option<u32>,
 
     /// Rules for read order, read pattern and metrics [default: the workload's edition]
     #[arg(long, value_name = "v1|v2|v3|native")]
@@ -127,9 +132,9 @@ pub struct TrainRequest {
 
     /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix, at the endpoint or
     /// endpoints (a,b) of AWS_ENDPOINT_URL [default: ./stormlp-data/WORKLOAD]
-    #[arg(long, value_name = "DIR", help_heading = "The dataset",
+    #[arg(short = 'd', long, value_name = "DIR", help_heading = "The dataset",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
-    pub data_dir: Option<Location>,
+    pub dir: Option<Location>,
 
     /// Number of training files to use
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..),
@@ -208,12 +213,6 @@ pub struct TrainRequest {
     )]
     #[serde(skip)]
     pub resume: Option<PathBuf>,
-
-    /// Total number of accelerators of all hosts, the same number on each
-    #[arg(long, value_name = "N",
-        conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..),
-        help_heading = "Several hosts")]
-    pub accelerators_total: Option<u32>,
 
     /// The dataset is local to each host, so results do not describe shared storage
     #[arg(long, conflicts_with = "find_max", help_heading = "Several hosts")]

@@ -280,8 +280,8 @@ impl<'a> Resolver<'a> {
         if self.request.is_null() {
             return PathKind::Null;
         }
-        let data_dir = self.request.data_dir.as_ref();
-        if let Some(folder) = data_dir.filter(|folder| folder.names_objects()) {
+        let dir = self.request.dir.as_ref();
+        if let Some(folder) = dir.filter(|folder| folder.names_objects()) {
             if let Some(path) = self.request.path.filter(|path| *path != PathKind::S3) {
                 self.problems.plan(
                     format!("path {path} moves files, and {folder} names objects"),
@@ -295,7 +295,7 @@ impl<'a> Resolver<'a> {
         if path == PathKind::S3 {
             self.problems.plan(
                 "path s3 moves objects, and the dataset is in a folder",
-                "use --data-dir s3://bucket/prefix, or another --path",
+                "use --dir s3://bucket/prefix, or another --path",
             );
             return default;
         }

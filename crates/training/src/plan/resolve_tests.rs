@@ -235,7 +235,7 @@ fn an_empty_folder_names_the_command() {
     let unet3d = workload("unet3d", "h100");
     let request = TrainRequest { workload: "unet3d".to_string(), ..TrainRequest::default() };
     let resolved = resolve(&unet3d, &request, &folder(0, 0));
-    insta::assert_snapshot!(only(resolved), @"/data/set has no npz files in train/; make them with `stormlp datagen unet3d --data-dir /data/set`");
+    insta::assert_snapshot!(only(resolved), @"/data/set has no npz files in train/; make them with `stormlp datagen unet3d --dir /data/set`");
 }
 
 #[test]

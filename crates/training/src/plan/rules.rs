@@ -133,6 +133,19 @@ pub fn closed_workloads(profile: Profile) -> impl Iterator<Item = (&'static str,
     all.iter().copied()
 }
 
+/// Refuses accelerators that are not the same number on each of the hosts.
+fn uneven_hosts(hosts: &[u32], problems: &mut Problems) {
+    if hosts.iter().all(|count| *count == hosts[0]) {
+        return;
+    }
+    let (total, processes) = (hosts.iter().sum::<u32>(), hosts.len() as u32);
+    let fewer = total / processes * processes;
+    problems.plan(
+        format!("{total} accelerators are not the same number on each of {processes} hosts"),
+        format!("use -n {fewer} or -n {}, or run without --closed", fewer + processes),
+    );
+}
+
 /// Finds the rules that a closed run would break; empty when the run is not closed.
 pub(super) fn closed_problems(
     workload: &Workload,
@@ -157,6 +170,7 @@ pub(super) fn closed_problems(
             if V2.workloads.contains(&named) { &V2 } else { &V3 }
         }
     };
+    uneven_hosts(&plan.hosts, problems);
     let mut broke = |rule: &str, what: String| {
         let fact = format!("rule {rule} of {}: {what}", edition.name);
         problems.plan(fact, "follow the rules, or run without --closed");

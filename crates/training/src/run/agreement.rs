@@ -28,24 +28,30 @@ struct Asks {
 /// Fills `request` from the options common to all processes.
 ///
 /// # Errors
-/// If the accelerators cannot be divided evenly.
+/// If there are fewer accelerators than processes, or the processes name different totals.
 pub fn ask(peers: &Peers, request: &mut TrainRequest, session: &Session) -> Result<(), Failure> {
     let group = &*session.group;
-    if let Some(total) = request.accelerators_total {
-        request.accelerators = Some(divided(total, group.size())?);
-    }
     if peers.is_alone() {
+        request.accelerators = request.accelerators.or(request.accelerators_per_host);
         return Ok(());
     }
-    let total = request.accelerators_total.map_or("none".to_string(), |total| total.to_string());
-    peers.same_option("--accelerators-total", total)?;
-    let asks =
-        Asks { accelerators: request.accelerators.unwrap_or(1), drawn_seed: request.drawn_seed };
-    let asks = peers.exchange(&asks)?;
+    let total = request.accelerators.map_or("none".to_string(), |total| total.to_string());
+    peers.same_option("--accelerators", total)?;
+    let all = peers.members();
+    let accelerators = match (request.accelerators, request.accelerators_per_host) {
+        (Some(total), _) => share(total, group.size(), group.rank()),
+        (None, Some(of_host)) => {
+            share(of_host, peers.processes_here() as u32, peers.rank_here() as u32)
+        }
+        (None, None) => 1,
+    };
+    let asks = peers.exchange(&Asks { accelerators, drawn_seed: request.drawn_seed })?;
     let accelerators: Vec<u32> = asks.iter().map(|one| one.accelerators).collect();
     request.drawn_seed = asks.first().map_or(0, |one| one.drawn_seed);
+    if accelerators.contains(&0) {
+        return Err(too_few(accelerators.iter().sum(), group.size()));
+    }
     request.accelerators = Some(accelerators.iter().sum());
-    let all = peers.members();
     let hosts = all.iter().filter(|member| member.leads_host(all));
     request.hosts = Some(RequestedHosts {
         accelerators,
@@ -64,7 +70,7 @@ pub fn warnings(peers: &Peers, plan: &TrainPlan) -> Vec<Warning> {
             WarningKind::Hosts,
             "the hosts have different numbers of accelerators, which MLPerf's closed rules do \
              not allow",
-            "give every host the same --accelerators",
+            "choose a multiple of the number of hosts for --accelerators",
         ));
     }
     warnings.extend(peers.local_warning("read its own dataset"));
@@ -101,7 +107,7 @@ const NAMES: [(&str, &str); 5] = [
 /// Request fields that may differ between hosts: accelerators, location of the files, and what is
 /// compared by its effect on the plan.
 const ASKED_APART: [&str; 6] =
-    ["workload", "accelerator", "accelerators", "accelerators_total", "params", "data_dir"];
+    ["workload", "accelerator", "accelerators", "accelerators_per_host", "params", "dir"];
 /// Names of request fields that differ from their keys.
 const ASKED_NAMES: [(&str, &str); 3] = [
     ("compute", "option --compute-time"),
@@ -132,15 +138,32 @@ pub fn consistency_fields(plan: &TrainPlan, inventory: &Inventory) -> Vec<Consis
     consistency_fields
 }
 
-/// The share of each of `processes`.
-fn divided(total: u32, processes: u32) -> Result<u32, Failure> {
-    if total.is_multiple_of(processes) {
-        Ok(total / processes)
-    } else {
-        Err(Failure::usage(format!(
-            "--accelerators-total {total} cannot be divided by {processes} processes"
-        ))
-        .with_help("name a multiple, or how many each has with --accelerators")
-        .of_all())
+/// The accelerators of one of `processes`: as equal as they can be, with one more on the first.
+fn share(total: u32, processes: u32, process: u32) -> u32 {
+    total / processes + u32::from(process < total % processes)
+}
+
+/// Why a run with fewer accelerators than processes is impossible.
+fn too_few(total: u32, processes: u32) -> Failure {
+    Failure::usage(format!(
+        "{} for {processes} processes: each needs one",
+        counted(u64::from(total), "accelerator")
+    ))
+    .with_help(format!("use --accelerators {processes} or more, or start fewer processes"))
+    .of_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn shares_add_up_and_differ_by_one_at_most() {
+        for (total, processes) in [(2, 2), (7, 3), (8, 4), (1, 2)] {
+            let shares: Vec<u32> = (0..processes).map(|one| share(total, processes, one)).collect();
+            assert_eq!(shares.iter().sum::<u32>(), total);
+            let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+            assert!(most - least <= 1, "{shares:?}");
+        }
     }
 }

@@ -90,7 +90,7 @@ impl DataPlace {
     /// The command that generates the dataset of workload `name` here.
     fn datagen(&self, name: &str) -> String {
         let folder = self.folder.to_string_lossy();
-        format!("stormlp datagen {} --data-dir {}", shell_word(name), shell_word(&folder))
+        format!("stormlp datagen {} --dir {}", shell_word(name), shell_word(&folder))
     }
 }
 
@@ -317,7 +317,7 @@ fn place(
     request: &TrainRequest,
     storage: &dyn Storage,
 ) -> Result<DataPlace, Failure> {
-    if let Some(folder) = &request.data_dir {
+    if let Some(folder) = &request.dir {
         return Ok(DataPlace {
             folder: folder.folder().to_path_buf(),
             is_default: false,
@@ -342,7 +342,7 @@ fn place(
                 named.display(),
                 folder.display()
             ),
-            "name the dataset's folder with --data-dir",
+            "name the dataset's folder with --dir",
         )
     });
     Ok(DataPlace { folder, is_default: true, unused })
@@ -358,15 +358,17 @@ fn scan(
         Err(ScanError::Missing(_)) => Ok(None),
         Err(ScanError::Manifest(error @ ManifestError::Unusable { .. })) => {
             Err(Failure::machine(error)
-                .with_help("choose another --data-dir, or remove the folder yourself"))
+                .with_help("choose another --dir, or remove the folder yourself"))
         }
         Err(ScanError::Unreadable(error) | ScanError::Manifest(ManifestError::File(error)))
             if error.is_device_failure() || error.object_remedy().is_some() =>
         {
             Err(error.into())
         }
-        Err(error) => Err(Failure::machine(error)
-            .with_help("give a dataset folder that you may read: --data-dir DIR")),
+        Err(error) => {
+            Err(Failure::machine(error)
+                .with_help("give a dataset folder that you may read: --dir DIR"))
+        }
     }
 }
 
@@ -374,7 +376,7 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
     if folder.is_file() {
         let fact = format!("{} is a file, not a dataset's folder", folder.display());
         return Failure::saying(Cause::Machine, fact)
-            .with_help("give the folder that has train/ in it: --data-dir DIR");
+            .with_help("give the folder that has train/ in it: --dir DIR");
     }
     Failure::saying(
         Cause::Machine,
@@ -415,7 +417,7 @@ fn refuse_smaller(
         counted(there, "training file")
     );
     Err(Failure::saying(Cause::Machine, fact).with_help(format!(
-        "remove it with `stormlp clean {}`, or name another folder with --data-dir",
+        "remove it with `stormlp clean {}`, or name another folder with --dir",
         shell_word(&folder.to_string_lossy())
     )))
 }
@@ -423,7 +425,7 @@ fn refuse_smaller(
 fn generation(error: GenerateError) -> Failure {
     match error {
         GenerateError::Another { .. } => Failure::machine(error)
-            .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
+            .with_help("choose another --dir, or remove it with `stormlp clean`"),
         error => error.failure(&Session::command_line().to_string(), "stormlp datagen --overwrite"),
     }
 }

@@ -67,7 +67,7 @@ impl TrainError {
             Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => (
                 Cause::Dataset,
                 format!(
-                    "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
+                    "check the dataset with `stormlp datagen {} --dir {} --verify` and the \
                      options it was made with, the storage with `stormlp doctor`",
                     shell_word(&plan.request.workload),
                     shell_word(&plan.data.folder.as_ref().map_or(".".into(), ToString::to_string)),

@@ -103,8 +103,8 @@ impl RequestedRun {
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
         || request.device.as_ref().is_some_and(Devices::any_gpu);
-    let objects = request.data_dir.as_ref().is_some_and(Location::names_objects);
-    let folder = request.data_dir.as_ref().map(Location::folder);
+    let objects = request.dir.as_ref().is_some_and(Location::names_objects);
+    let folder = request.dir.as_ref().map(Location::folder);
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.
     let reads = (!request.is_null() && !objects).then_some(folder.unwrap_or(Path::new(".")));

@@ -31,7 +31,7 @@ pub(super) fn format(
         observed.push(Observed { bytes, ..of_client });
         // The time of a step decides nothing here, as long as readers do not spin.
         let compute = trial.compute_seconds / 4.0;
-        let words = ["train".to_string(), format!("--data-dir={}", folder.display())];
+        let words = ["train".to_string(), format!("--dir={}", folder.display())];
         let options = format!(
             "{} --files={} --steps={STEPS} --epochs=1 --compute-time={compute}",
             options(format, trial),
@@ -67,7 +67,7 @@ fn dataset(
         dlio.generate(format, trial, files, &folder, work)?;
         return Ok(folder);
     }
-    let words = ["datagen".to_string(), format!("--data-dir={}", folder.display())];
+    let words = ["datagen".to_string(), format!("--dir={}", folder.display())];
     work.own(&words, &format!("{} --files={files}", options(format, trial)))?;
     // DLIO wants both.
     fs::create_dir_all(folder.join("valid")).map_err(|error| not_made(error.into()))?;

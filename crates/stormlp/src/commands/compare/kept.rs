@@ -81,7 +81,7 @@ impl Request {
 
 /// Options that say where data and results are, and how these are shown. Commands that differ only
 /// in them mean to do the same work.
-const NOT_WORK: &str = "append d data-dir details dir file format o output q quiet results-dir tag";
+const NOT_WORK: &str = "append d details dir file format o output q quiet results-dir tag";
 
 /// The options of a command that decide on its work, with their values: `--name=value` is as
 /// `--name value`.

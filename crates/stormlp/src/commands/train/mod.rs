@@ -45,13 +45,13 @@ use crate::hosts::Needs;
 Examples:
   stormlp train unet3d
       starter dataset in ./stormlp-data/unet3d and one emulated H100, about a minute
-  stormlp train resnet50 --accelerator a100 -n 8 --data-dir /mnt/nvme/resnet50 --cold
+  stormlp train resnet50 --accelerator a100 -n 8 --dir /mnt/nvme/resnet50 --cold
       eight A100s on a dataset from `stormlp datagen` or DLIO, uncached in each epoch
   stormlp train unet3d --path null -n 16 --steps 20
       upper limit of this host with infinitely fast storage
-  stormlp train unet3d --data-dir /mnt/nvme/unet3d --find-max
+  stormlp train unet3d --dir /mnt/nvme/unet3d --find-max
       most H100s that storage feeds: a short read, a few probes, two full runs
-  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp train unet3d -n 8 --data-dir /shared/unet3d
+  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp train unet3d -n 32 --dir /shared/unet3d
       32 accelerators on four hosts, eight on each
 
 Exit code 0 if AU reached the workload's threshold, 6 if not. Sizes: K, M, G are
@@ -132,13 +132,13 @@ fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
         let options = [
             ("--engine", asked.engine != EngineChoice::Auto),
             ("--cold", asked.cold),
-            ("--data-dir", asked.data_dir.is_some()),
+            ("--dir", asked.dir.is_some()),
             ("--generate", asked.generate),
             ("--full", asked.full),
         ];
         refuse(&options, "with null storage, which reads and writes nothing")?;
     }
-    let of_objects = asked.data_dir.as_ref().is_some_and(Location::names_objects);
+    let of_objects = asked.dir.as_ref().is_some_and(Location::names_objects);
     let usual = if of_objects { PathKind::S3 } else { PathKind::Buffered };
     let path = asked.path.unwrap_or(usual);
     refuse_on_path(path, &asked.tune, asked.require_gds, asked.device.is_some())
@@ -159,9 +159,9 @@ fn completed(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> 
         request.calibrated = Some(cost.beyond_own(compute.mean_seconds()));
         request.calibration = Some(origin);
     }
-    if request.data_dir.is_none() && sets(&request.params, "dataset.data_folder") {
+    if request.dir.is_none() && sets(&request.params, "dataset.data_folder") {
         // A folder given on the command line is meant to be used.
-        request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
+        request.dir = workload.dataset.data_folder.as_ref().map(Location::from);
     }
     Ok(request)
 }

@@ -76,7 +76,7 @@ impl Resolver<'_> {
             self.problems.machine(
                 format!("{folder} has no {format} files in train/{foreign}"),
                 format!(
-                    "make them with `stormlp datagen {} --data-dir {folder}`",
+                    "make them with `stormlp datagen {} --dir {folder}`",
                     shell_word(&self.request.workload)
                 ),
             );
@@ -87,7 +87,7 @@ impl Resolver<'_> {
             self.problems.machine(
                 format!("the dataset in {folder} is unfinished"),
                 format!(
-                    "continue with `stormlp datagen {} --data-dir {folder} --resume`",
+                    "continue with `stormlp datagen {} --dir {folder} --resume`",
                     shell_word(&self.request.workload)
                 ),
             );
