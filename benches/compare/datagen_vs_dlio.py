@@ -47,7 +47,7 @@ def run(command, env=None):
 
 
 def stormlp(args, workload, folder, *options):
-    command = [args.stormlp, "datagen", workload, "--profile", "v1", "--dir", folder,
+    command = [args.stormlp, "datagen", workload, "--edition", "1.0", "--dir", folder,
                "--format", "json", *options]
     done, cpu = run(command)
     if done.returncode != 0:

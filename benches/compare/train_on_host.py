@@ -106,7 +106,7 @@ def holds(args, name, folder, accelerators):
     best = None
     for _ in range(args.rounds):
         warm(folder)
-        report = stormlp(args, name, "--accelerator", "h100", "--profile", "v2", "-n",
+        report = stormlp(args, name, "--accelerator", "h100", "--edition", "2.0", "-n",
                          str(accelerators), "--dir", wide, "--files", str(files),
                          "--params", f"dataset.num_samples_per_file={SAMPLES[name]}", "--epochs", "2",
                          "--params", "workflow.checkpoint=False")
@@ -152,7 +152,7 @@ def fio(folder):
 def cpu(args):
     for name in args.workloads:
         folder = folder_of(args, name)
-        words = [name, "--accelerator", "h100", "--profile", "v2", "--dir", folder,
+        words = [name, "--accelerator", "h100", "--edition", "2.0", "--dir", folder,
                  "--files", str(FILES[name]), "--params", f"dataset.num_samples_per_file={SAMPLES[name]}",
                  "--compute-time", "1us", "--epochs", "3", "--params",
                  "workflow.checkpoint=False"]
@@ -172,7 +172,7 @@ def cpu(args):
 
 
 def pacing(args):
-    report = stormlp(args, "cosmoflow", "--accelerator", "h100", "--profile", "v1", "--storage",
+    report = stormlp(args, "cosmoflow", "--accelerator", "h100", "--edition", "1.0", "--storage",
                      "null", "-n", "128", "--steps", "2000", "--epochs", "1")
     late = report["latency"]["compute_overshoot_us"]
     print(f"pacing of 128 at 3.5 ms: late by {late['p50']:.0f} us at p50 (wanted 60),"

@@ -153,7 +153,7 @@ def make(args, name, record_bytes=None):
     suffix = f"-{record_bytes}" if record_bytes else ""
     folder = os.path.join(args.dir, f"compare-{name}{suffix}")
     command = [args.stormlp, "datagen", workload.base or name, "--accelerator",
-               workload.accelerator, "--profile", "v1", "--dir", folder, "--files",
+               workload.accelerator, "--edition", "1.0", "--dir", folder, "--files",
                str(workload.files), "--params", f"dataset.num_samples_per_file={workload.samples}", "--resume",
                *stormlp_params(workload, record_bytes)]
     done, _ = run(command)
@@ -183,7 +183,7 @@ def steps(args, name):
 def stormlp_command(args, name, folder):
     workload = WORKLOADS[name]
     command = [args.stormlp, "train", workload.base or name, "--accelerator",
-               workload.accelerator, "--profile", args.profile, "--accelerators",
+               workload.accelerator, "--edition", {"v1": "1.0", "v2": "2.0"}[args.profile], "--accelerators",
                str(args.accelerators), "--dir", folder, "--files",
                str(workload.seen(args.cold)), "--params", f"dataset.num_samples_per_file={workload.samples}",
                "--steps", str(steps(args, name)), "--epochs", "1", "--format", "json",

@@ -30,7 +30,7 @@ Solidigm and QCT published MLPerf Storage v1.0 results of one server with one to
 104 cores, 1006 GiB of memory, emulated H100s. The table has all rows whose maximum number of accelerators is
 known: published, then predicted with the range, by one command from the data sheets of the drives:
 
-    stormlp plan WORKLOAD --accelerator h100 --profile v1 --storage Nx:DRIVE --host-memory 1006GiB
+    stormlp plan WORKLOAD --accelerator h100 --edition 1.0 --storage Nx:DRIVE --host-memory 1006GiB
 
 `*`: the model says that the client is the limit. Its rate (20 GiB/s, and 20 % more) was taken from these very
 rows, so they show that one rate explains three workloads, not that it was known beforehand.
@@ -39,7 +39,7 @@ rows, so they show that one rate explains three workloads, not that it was known
 
 def plan(args, row, *words, storage=None):
     command = [args.stormlp, "plan", row["workload"], "--accelerator", row["accelerator"],
-               "--profile", row["profile"], "--storage", storage or row["storage"],
+               "--edition", {"v1": "1.0", "v2": "2.0"}[row["profile"]], "--storage", storage or row["storage"],
                "--host-memory", f"{row['host_memory_gib']}GiB", "--brief", "--format", "json", "--quiet",
                *words]
     done = subprocess.run(command, capture_output=True, text=True)

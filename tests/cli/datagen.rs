@@ -84,7 +84,7 @@ fn a_dry_run_reports_what_would_be_created_and_writes_nothing() {
     let folder = root.path().join("data");
     let outline = json(datagen(&folder, &["--dry-run", "--format", "json"]).success());
     assert_eq!(outline["files"], 4);
-    assert_eq!(outline["profile"], "v2");
+    assert_eq!(outline["profile"], "2.0");
     assert_eq!(outline["fits"], true);
     assert!(!folder.exists());
     let made = json(datagen(&folder, &["--format", "json"]).success());

@@ -20,7 +20,8 @@ fn told(output: &Output) -> String {
 #[test]
 fn sizes_that_do_not_fit_into_memory_are_refused_before_they_are_drawn() {
     let folder = tempfile::tempdir().unwrap();
-    let datagen = "datagen unet3d --dir d --files 100000000 --dry-run";
+    let datagen = "datagen unet3d --dir d --files 100000000 --dry-run --params \
+                   dataset.record_length_bytes=8 dataset.record_length_bytes_stdev=1";
     let output = shell(folder.path(), &format!("ulimit -v 700000; exec \"$0\" {datagen}"));
     assert_eq!(output.status.code(), Some(4), "{}", told(&output));
     let told = told(&output);

@@ -89,16 +89,16 @@ fn objects_that_are_trained_on_in_ranges_are_compared_with_what_head_tells() {
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("by checksum"), "{out}");
-    for profile in ["native", "v3"] {
-        let more = format!(" --verify crc --profile {profile} --params");
+    for edition in ["native", "3.0"] {
+        let more = format!(" --verify crc --edition {edition} --params");
         let train = large(&TRAIN.replacen(" --params", &more, 1));
         let before = server.ranges();
         let (code, out, error) = run(&server, &train);
         assert_eq!(code, 6, "{out}{error}");
-        assert!(server.ranges() - before > 4, "{profile}");
+        assert!(server.ranges() - before > 4, "{edition}");
         let checksums = &store(&out, "")["checksums"];
         assert!(checksums["checked_bytes"].as_u64().unwrap() >= 4 * 39_000_000, "{checksums}");
-        assert_eq!(checksums["responses_unverified"], 0, "{profile}: {checksums}");
+        assert_eq!(checksums["responses_unverified"], 0, "{edition}: {checksums}");
         server.trap("GET /bucket/d/set/train/img_1_of_2", usize::MAX, Fault::Corrupt);
         let (code, out, error) = run(&server, &train);
         assert_eq!(code, 5, "{out}{error}");

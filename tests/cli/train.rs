@@ -114,7 +114,7 @@ fn every_path_reads_the_same_bytes() {
     // v3 throws away what its workers had begun to read before the first epoch: how much that is
     // depends on the moment.
     let words =
-        format!("retinanet --profile v2 --files 144 --epochs 1 --compute-time 1ms -n 2 {SMALL}");
+        format!("retinanet --edition 2.0 --files 144 --epochs 1 --compute-time 1ms -n 2 {SMALL}");
     let expected = report(folder.path(), &words)["bytes_read"].as_u64().unwrap();
     assert!(expected > 0);
     for path in ["cpu", "page-cache", "cpu-gpu"] {
@@ -177,7 +177,7 @@ fn null_storage_reads_nothing_and_is_reported() {
                 reader: {data_loader: pytorch, batch_size: 8}\n\
                 train: {computation_time: 0.001}\nmetric: {au: 0.001}\n";
     std::fs::write(folder.path().join("mine.yaml"), yaml).unwrap();
-    let words = "mine.yaml --profile v2 --path null --steps 3 --epochs 1";
+    let words = "mine.yaml --edition 2.0 --path null --steps 3 --epochs 1";
     let report = report(folder.path(), words);
     // No byte was read, whatever the loaders asked for.
     assert_eq!(report["bytes_read"], 0);
@@ -225,7 +225,7 @@ fn several_runs_begin_with_a_warm_up() {
 fn checkpoints_follow_the_workload() {
     let folder = folder();
     let words = format!(
-        "unet3d --files 28 --epochs 2 --compute-time 1ms --profile v1 {SMALL} \
+        "unet3d --files 28 --epochs 2 --compute-time 1ms --edition 1.0 {SMALL} \
          workflow.checkpoint=True \
          checkpoint.steps_between_checkpoints=2 model.model_size_bytes=100000"
     );
@@ -263,7 +263,7 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
 fn the_configuration_of_a_run_makes_the_same_plan() {
     let folder = folder();
     let words = format!(
-        "unet3d --files 28 --epochs 2 --steps 3 --profile native \
+        "unet3d --files 28 --epochs 2 --steps 3 --edition native \
          --mlperf-output mlperf {SMALL} \
          train.computation_time=0.0015 train.computation_time_stdev=0.0001 train.seed=7 reader.batch_size=4 \
          workflow.checkpoint=True \
@@ -399,7 +399,7 @@ fn a_short_run_warns_that_storage_did_not_sustain_the_rate() {
 }
 
 /// A run that misses its threshold on any host: its workers preprocess for longer than it computes.
-const MISSED: &str = "unet3d --files 21 --epochs 1 --compute-time 1ms --profile v1 --params metric.au=1.0 \
+const MISSED: &str = "unet3d --files 21 --epochs 1 --compute-time 1ms --edition 1.0 --params metric.au=1.0 \
     reader.read_threads=0 reader.preprocess_time=0.002 dataset.record_length_bytes=150000 \
     dataset.record_length_bytes_stdev=0";
 
@@ -492,7 +492,7 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
 fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
     let folder = folder();
     let said = |results: &Path| {
-        let words = "retinanet --accelerator b200 --profile v3 --closed --dry-run --results-dir";
+        let words = "retinanet --accelerator b200 --edition 3.0 --closed --dry-run --results-dir";
         let mut command = train(folder.path(), words);
         let ended = command.arg(results).output().unwrap();
         String::from_utf8(ended.stderr).unwrap()
@@ -528,8 +528,8 @@ fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
     let verdict = all.lines().find_map(|line| line.strip_prefix("verdict"));
     assert_eq!(all.matches(verdict.unwrap().trim()).count(), 1, "{all}");
     assert!(
-        last_line(&shown, 0).starts_with("AU ")
-            && shown.contains("% (mostly read from memory): misses"),
+        last_line(&shown, 0).starts_with("FAIL: AU ")
+            && shown.contains("% (mostly read from memory); unet3d requires"),
         "{all}"
     );
 }

@@ -56,14 +56,14 @@ train: {epochs: 1, computation_time: 0.001}
 metric: {au: 0.001}
 ";
     fs::write(folder.path().join("my.yaml"), yaml).unwrap();
-    let run = train(folder.path(), "my.yaml --profile v2").assert().success();
+    let run = train(folder.path(), "my.yaml --edition 2.0").assert().success();
     let said = stderr(run);
     assert!(said.contains("data_folder of my.yaml is /nowhere/at/all"), "{said}");
     let data = folder.path().join("stormlp-data/mine");
     assert_eq!(files_of(&data).len(), 24);
     let valid = fs::read_dir(data.join("valid")).map_or(0, Iterator::count);
     assert_eq!(valid, 0, "files for evaluation are not read");
-    train(folder.path(), "my.yaml --profile v2").assert().success();
+    train(folder.path(), "my.yaml --edition 2.0").assert().success();
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_sparse_or_linked_dataset_is_reported() {
 /// Trains for an epoch of `format` in a folder of that name, which is made if it is not there.
 fn words_of(format: &str, samples: u64) -> String {
     format!(
-        "unet3d --profile v2 --dir {format} --generate --files 21 --epochs 1 \
+        "unet3d --edition 2.0 --dir {format} --generate --files 21 --epochs 1 \
          --compute-time 1ms --params dataset.record_length_bytes=100000 \
          dataset.record_length_bytes_stdev=0 metric.au=0.001 dataset.format={format} \
          dataset.num_samples_per_file={samples}"

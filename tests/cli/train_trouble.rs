@@ -91,7 +91,7 @@ fn wrong_words_are_2() {
         ("unet3d -n 0", "accelerators"),
         ("unet3d --epochs=-1", "epochs"),
         ("unet3d --compute-time=-5", "compute-time"),
-        ("unet3d --profile v9", "v9"),
+        ("unet3d --edition 9.0", "use 1.0, 2.0, 3.0 or native"),
         ("unet3d --params reader.read_threads=1000000000", "1024"),
         ("unet3d --params reader.prefetch_size=1000000000", "65536"),
         ("unet3d --epochs 1000000000000", "from 1 to 1000000:"),
@@ -161,7 +161,7 @@ fn a_file_missing_from_our_dataset_is_4_and_fewer_may_be_requested() {
     fs::remove_file(&gone).unwrap();
     let name = gone.file_name().unwrap().to_str().unwrap();
     let words = format!("unet3d --dir data --epochs 1 --compute-time 1ms {SMALL}");
-    let again = "stormlp datagen unet3d --dir data --files 24 --seed 42 --profile v2 \
+    let again = "stormlp datagen unet3d --dir data --files 24 --seed 42 --edition 2.0 \
                  --params dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000 \
                  dataset.num_samples_per_file=1 dataset.num_files_eval=0 --resume";
     let said = ["23 files", name, &format!("`{again}`")];
@@ -239,10 +239,10 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         bytes[20..32].fill(0xff);
         fs::write(bad, bytes).unwrap();
         let name = bad.file_name().unwrap().to_str().unwrap();
-        for profile in ["v1", "v2", "v3"] {
+        for edition in ["1.0", "2.0", "3.0"] {
             let words = format!(
-                "unet3d --dir data --files 21 --epochs 1 --compute-time 1ms --profile \
-                 {profile} {SMALL} dataset.format={format}"
+                "unet3d --dir data --files 21 --epochs 1 --compute-time 1ms --edition \
+                 {edition} {SMALL} dataset.format={format}"
             );
             check(folder.path(), &words, 5, &[name, "at byte ", "expected "]);
         }
@@ -261,7 +261,7 @@ fn a_zip_without_its_directory_ends_the_run_as_it_would_numpy() {
     bytes[end - 200..end].fill(0);
     fs::write(bad, bytes).unwrap();
     let name = bad.file_name().unwrap().to_str().unwrap();
-    for options in ["--profile v1", "--profile v3", "--profile v2 --path cpu"] {
+    for options in ["--edition 1.0", "--edition 3.0", "--edition 2.0 --path cpu"] {
         let words =
             format!("unet3d --dir data --files 21 --epochs 1 --compute-time 1ms {options} {SMALL}");
         check(folder.path(), &words, 5, &[name, "a zip directory entry"]);
@@ -299,7 +299,7 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
-        "unet3d --dir {} --files 28 --epochs 3 --compute-time 1ms --profile v1 \
+        "unet3d --dir {} --files 28 --epochs 3 --compute-time 1ms --edition 1.0 \
          {SMALL} checkpoint.checkpoint_folder=ckpt workflow.checkpoint=True checkpoint.steps_between_checkpoints=2 \
          model.model_size_bytes=30000000",
         data.display()
@@ -424,7 +424,7 @@ fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
 fn an_interrupted_ceiling_does_not_count() {
     let folder = folder();
     // Preprocessing takes longer than a step computes, so that the run misses its threshold.
-    let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --profile v1 --params \
+    let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --edition 1.0 --params \
         reader.read_threads=0 reader.preprocess_time=0.1 dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0 metric.au=1.0";
     let mut child = run_past(folder.path(), words, "AU missed its target: measuring the ceiling");
     interrupt(&child);

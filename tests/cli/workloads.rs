@@ -49,7 +49,7 @@ fn every_workload_is_listed_in_both_forms() {
 #[test]
 fn datasize_has_the_keys_that_scripts_rely_on() {
     let size =
-        json(&["datasize", "resnet50", "-n", "16", "--host-memory", "64G", "--profile", "v1"]);
+        json(&["datasize", "resnet50", "-n", "16", "--host-memory", "64G", "--edition", "1.0"]);
     assert_eq!(size["files"], 2557);
     assert_eq!(size["steps_per_epoch"], 499);
     assert_eq!(size["binding"], "steps");
@@ -84,7 +84,7 @@ fn wrong_names_list_the_choices_and_the_nearest() {
     let assert = stormlp().args(["workloads", "show", "unet"]).assert().code(3);
     assert!(stderr(assert).contains("did you mean `unet3d`?"));
     stormlp().args(["datasize", "missing.yaml"]).assert().code(4);
-    stormlp().args(["datasize", "unet3d", "--profile", "v9"]).assert().code(2);
+    stormlp().args(["datasize", "unet3d", "--edition", "9.0"]).assert().code(2);
     let assert = stormlp().args(["datasize", "unet3d", "-n", "0"]).assert().code(2);
     assert!(stderr(assert).contains("--accelerators"));
 }

@@ -121,10 +121,10 @@ fn two_hosts_read_the_same_files_as_one() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
     };
-    for profile in ["v1", "v2", "v3"] {
+    for edition in ["1.0", "2.0", "3.0"] {
         let folder = tempfile::tempdir().unwrap();
         let mut asked = dataset(folder.path());
-        asked.extend(["--profile", profile, "-n", "4"]);
+        asked.extend(["--edition", edition, "-n", "4"]);
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let on_two = said(&output);
         assert!(matches!(output.status.code(), Some(0 | 6)), "{on_two}");

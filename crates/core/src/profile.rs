@@ -35,6 +35,26 @@ impl Profile {
         self.into()
     }
 
+    /// The edition as the command line and screens have it.
+    pub fn edition(self) -> &'static str {
+        match self {
+            Self::V1 => "1.0",
+            Self::V2 => "2.0",
+            Self::V3 => "3.0",
+            Self::Native => "native",
+        }
+    }
+
+    /// Parses an edition of the command line.
+    ///
+    /// # Errors
+    /// If there is no such edition.
+    pub fn of_edition(text: &str) -> Result<Self, String> {
+        let all = [Self::V1, Self::V2, Self::V3, Self::Native];
+        let found = all.into_iter().find(|one| one.edition() == text);
+        found.ok_or_else(|| "use 1.0, 2.0, 3.0 or native".to_string())
+    }
+
     /// The profile in one line.
     pub fn describe(self) -> &'static str {
         match self {

@@ -366,7 +366,7 @@ mod tests {
             format_version: 1,
             made_by: MADE_BY.to_string(),
             workload: "unet3d".to_string(),
-            profile: "v2".to_string(),
+            profile: "2.0".to_string(),
             format: "npz".to_string(),
             train_files: 2,
             valid_files: 0,

@@ -8,7 +8,7 @@ fn only_the_names_of_a_datasets_own_files_are_its_names() {
         format_version: ManifestHead::version(),
         made_by: MADE_BY.to_string(),
         workload: "unet3d".to_string(),
-        profile: "v2".to_string(),
+        profile: "2.0".to_string(),
         format: "tfrecord".to_string(),
         train_files: 12,
         valid_files: 2,

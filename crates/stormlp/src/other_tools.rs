@@ -33,7 +33,7 @@ const OPTIONS: [(&[&str], &str); 24] = [
 ];
 
 /// Options of mlpstorage and elbencho, and what does the same here.
-const OF_OTHERS: [(&[&str], &str); 18] = [
+const OF_OTHERS: [(&[&str], &str); 17] = [
     (&["num-accelerators", "max-accelerators"], "--accelerators"),
     (&["accelerator-type"], "--accelerator"),
     (&["num-client-hosts", "client-hosts"], "--hosts"),
@@ -42,7 +42,6 @@ const OF_OTHERS: [(&[&str], &str); 18] = [
     (&["num-files-train"], "--files"),
     (&["checkpoint-folder"], "--dir"),
     (&["data-dir"], "--dir"),
-    (&["data-dir", "dir"], "--data-dir"),
     (&["cache-dir"], "--dir"),
     (&["block"], "--io-size"),
     (&["timelimit"], "--duration"),

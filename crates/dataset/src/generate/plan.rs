@@ -194,7 +194,7 @@ fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
             format!("{} samples per file", head.samples_per_file),
             format!("content {}", head.content),
             format!("seed {}", head.seed),
-            format!("profile {}", head.profile),
+            format!("edition {}", head.profile),
         ]
     };
     let differing: Vec<(String, String)> = fields(theirs)

@@ -63,8 +63,8 @@ pub fn of(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
         );
     }
     notes.push(format!(
-        "read order, read pattern and AU follow profile {} ({})",
-        plan.profile,
+        "read order, read pattern and AU follow edition {} ({})",
+        plan.profile.edition(),
         plan.profile.describe()
     ));
     notes.push(

@@ -37,7 +37,7 @@ pub struct SizingRequest {
     pub accelerators: Option<u32>,
 
     /// Rules for read order, read pattern and metrics [default: the workload's edition]
-    #[arg(long, value_name = "v1|v2|v3|native")]
+    #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
     /// Emulated compute time per step, such as 162ms, or in DLIO's format

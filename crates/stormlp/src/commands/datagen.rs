@@ -97,7 +97,7 @@ const NAMES: [(&str, &str); 5] = [
     ("engine", "option --engine"),
     ("existing", "handling of existing files (--resume, --overwrite)"),
     ("folder", "dataset's folder"),
-    ("profile", "option --profile"),
+    ("profile", "option --edition"),
     ("threads", "option --threads"),
 ];
 
@@ -159,7 +159,7 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
         generate::check_room(&*session.storage, &folder, &recipe).map_err(failure)?;
     }
     let dataset = Dataset::new(recipe)?;
-    let profile = workload.profile(request.profile).name();
+    let profile = workload.profile(request.profile).edition();
     Ok(GeneratePlan {
         existing,
         threads: request.threads.map_or(0, usize::from),

@@ -21,7 +21,7 @@ use stormlp_hosts::session::Session;
 Examples:
   stormlp datasize unet3d                                      one H100, this host's memory
   stormlp datasize unet3d --accelerator b200 -n 16 --hosts 2 --host-memory 512G
-  stormlp datasize resnet50 -n 8 --profile v1 --format json    keys: files, bytes, fits, …"
+  stormlp datasize resnet50 -n 8 --edition 1.0 --format json    keys: files, bytes, fits, …"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -51,8 +51,8 @@ pub struct SizeOptions {
         value_name = "SIZE", value_parser = parse_some_bytes)]
     pub host_memory_bytes: Option<u64>,
 
-    /// Rounding rules: v1 and v2 round down, v3 and native up [default: the workload's edition]
-    #[arg(long, value_name = "v1|v2|v3|native")]
+    /// Rounding rules: 1.0 and 2.0 round down, 3.0 and native up [default: the workload's edition]
+    #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
     /// Samples per step and accelerator

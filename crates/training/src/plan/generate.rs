@@ -35,7 +35,7 @@ pub struct GenerateRequest {
     pub files: Option<u64>,
 
     /// Rules for file sizes [default: the workload's edition].
-    #[arg(long, value_name = "v1|v2|v3|native")]
+    #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
     /// What a workload does not specify.
@@ -43,7 +43,7 @@ pub struct GenerateRequest {
     pub making: DatasetDefaults,
 
     /// Writer threads [default: two per CPU, at most 16].
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]
+    #[arg(short = 't', long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     pub threads: Option<u16>,
 
     /// I/O engine for writes.

@@ -87,7 +87,7 @@ pub struct TrainRequest {
     pub accelerators_per_host: Option<u32>,
 
     /// Rules for read order, read pattern and metrics [default: the workload's edition]
-    #[arg(long, value_name = "v1|v2|v3|native")]
+    #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
     /// Emulated compute time per step, such as 162ms (plain numbers are seconds), or in DLIO's
@@ -183,7 +183,7 @@ pub struct TrainRequest {
     pub engine: EngineChoice,
 
     /// I/O threads of this process [default: one per CPU, or one per read where reads block]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024),
+    #[arg(short = 't', long, value_name = "N", value_parser = whole::<u32>(1..=1024),
         help_heading = "Reading")]
     pub threads: Option<u32>,
 

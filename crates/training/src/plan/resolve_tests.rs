@@ -248,7 +248,7 @@ fn too_many_accelerators_and_too_few_steps_are_reported_with_their_numbers() {
         ..TrainRequest::default()
     };
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files: less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
-    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU of profile v2, which excludes 1, needs 3; use more --files or a higher --steps, or fewer accelerators");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU of edition 2.0, which excludes 1, needs 3; use more --files or a higher --steps, or fewer accelerators");
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(1, Some(25)), &data)), @"25 steps per epoch requested, but the dataset has 24; set --steps 24, or use more files");
 }
 
@@ -258,7 +258,7 @@ fn an_unknown_edition_causes_a_warning() {
     let mine = Workload::parse(text, "my.yaml", &[]).unwrap();
     let null = TrainRequest { path: Some(PathKind::Null), ..TrainRequest::default() };
     let got = resolve(&mine, &null, &Inventory::default()).unwrap();
-    insta::assert_snapshot!(warning_lines(&got), @"no edition is given: native is assumed, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)");
+    insta::assert_snapshot!(warning_lines(&got), @"no edition is given: native is assumed, stormlp's corrected definitions; choose one with --edition, or name it in the file (stormlp.profile)");
     let named = TrainRequest { profile: Some(Profile::V2), ..null };
     let got = resolve(&mine, &named, &Inventory::default()).unwrap();
     assert!(!warning_lines(&got).contains("edition"));

@@ -163,8 +163,11 @@ pub(super) fn closed_problems(
         Profile::V3 => &V3,
         other => {
             problems.plan(
-                format!("--closed follows the rules of v2.0 or v3.0, not profile {other}"),
-                "use --profile v2 or v3, or run without --closed",
+                format!(
+                    "--closed follows the rules of 2.0 or 3.0, not edition {}",
+                    other.edition()
+                ),
+                "use --edition 2.0 or 3.0, or run without --closed",
             );
             // The edition that has the workload shows what else is wrong.
             if V2.workloads.contains(&named) { &V2 } else { &V3 }

@@ -92,10 +92,10 @@ fn only_the_editions_own_workloads_are_closed() {
     let found = broken(&[], 3500, |request| request.profile = Some(Profile::V3));
     assert!(found[0].starts_with("rule 3.6.2 of v3.0: unet3d on h100 is not"), "{found:?}");
     let native = |request: &mut TrainRequest| request.profile = Some(Profile::Native);
-    assert!(broken(&[], 3500, native)[0].contains("not profile native"));
+    assert!(broken(&[], 3500, native)[0].contains("not edition native"));
     // Whatever the first breach is, the others are listed too.
     for (profile, first) in
-        [(Profile::Native, "not profile native"), (Profile::V3, "unet3d on h100")]
+        [(Profile::Native, "not edition native"), (Profile::V3, "unet3d on h100")]
     {
         let found = broken(&["train.epochs=2"], 3500, |request| {
             request.profile = Some(profile);

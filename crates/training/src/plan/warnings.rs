@@ -94,7 +94,7 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     })
 }
 
-/// Warns when the edition cannot be determined from the file or `--profile` (`asked`).
+/// Warns when the edition cannot be determined from the file or `--edition` (`asked`).
 pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
     let is_chosen = asked.is_some() || workload.edition_is_known;
     (!is_chosen).then(|| {
@@ -105,7 +105,7 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
                 workload.edition,
                 workload.edition.describe()
             ),
-            "choose one with --profile, or name it in the file (stormlp.profile)",
+            "choose one with --edition, or name it in the file (stormlp.profile)",
         )
     })
 }

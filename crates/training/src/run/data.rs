@@ -202,7 +202,7 @@ fn to_make(
                 existing,
                 starter,
                 storage: Arc::clone(&session.storage),
-                ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
+                ..GeneratePlan::new(folder, &workload.name, profile.edition(), dataset)
             },
             words,
         }),
@@ -256,7 +256,7 @@ fn made_with(head: &ManifestHead, request: &TrainRequest) -> String {
     let asked = request.params.iter().filter(|param| param.starts_with("dataset."));
     let asked: String = asked.map(|param| shell_word(param) + " ").collect();
     format!(
-        " --files {} --seed {} --profile {} --params {asked}dataset.num_samples_per_file={} \
+        " --files {} --seed {} --edition {} --params {asked}dataset.num_samples_per_file={} \
          dataset.num_files_eval={}",
         head.train_files, head.seed, head.profile, head.samples_per_file, head.valid_files
     )

@@ -22,7 +22,7 @@ pub fn outline(outline: &GenerateOutline) -> Document {
     let facts = &mut document.brief;
     facts.add("folder", outline.folder.display());
     facts.add("bytes", format!("{about}{} ({} bytes)", ByteSize(outline.bytes), outline.bytes));
-    facts.add("sizes", format!("profile {}", outline.profile));
+    facts.add("sizes", format!("edition {}", outline.profile));
     if outline.subfolders > 1 {
         facts.add("subfolders", outline.subfolders);
     }
@@ -131,7 +131,7 @@ mod tests {
         let outline = GenerateOutline {
             folder: PathBuf::from("./stormlp-data/unet3d"),
             workload: "unet3d".to_string(),
-            profile: "v2".to_string(),
+            profile: "2.0".to_string(),
             format: "npz".to_string(),
             files: 168,
             train_files: 168,
@@ -155,7 +155,7 @@ mod tests {
         let report = GenerateReport {
             folder: PathBuf::from("data"),
             workload: "unet3d".to_string(),
-            profile: "v2".to_string(),
+            profile: "2.0".to_string(),
             format: "npz".to_string(),
             files: 10,
             files_made: 4,

@@ -64,14 +64,14 @@ impl SizeAnswer {
 pub fn datasize(answer: &SizeAnswer) -> Document {
     let SizeAnswer { request, size, .. } = answer;
     let mut document = Document::new(format!(
-        "{} files, {} for {} on {} {} on {}, profile {} ({})",
+        "{} files, {} for {} on {} {} on {}, edition {} ({})",
         size.files,
         ByteSize(size.bytes),
         answer.workload,
         request.accelerators,
         answer.accelerator,
         counted(request.hosts, "host"),
-        request.profile,
+        request.profile.edition(),
         request.profile.describe()
     ));
     let facts = &mut document.brief;

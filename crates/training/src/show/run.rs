@@ -177,15 +177,15 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
 }
 
 fn headline(report: &TrainReport) -> String {
-    let verb = if report.results.meets_threshold { "meets" } else { "misses" };
+    let verdict = if report.results.meets_threshold { "PASS" } else { "FAIL" };
     match &report.ending {
         Ending::Complete => format!(
-            "AU {}{:.2} %{}: {verb} the {:.1} % of {}",
+            "{verdict}: AU {}{:.2} %{}; {} requires {:.1} %",
             if is_upper_bound(report) { "up to " } else { "" },
             report.results.mean.au_percent.profile,
             remarks(report),
-            report.plan.metric.threshold_percent,
-            report.plan.workload
+            report.plan.workload,
+            report.plan.metric.threshold_percent
         ),
         Ending::Unfinished => {
             "no result yet: unfinished; the run is still going, or was killed".to_string()
@@ -306,7 +306,7 @@ fn setup(report: &TrainReport, document: &mut Document) {
 /// What is emulated, and by which edition.
 pub(super) fn setting(plan: &TrainPlan) -> String {
     format!(
-        "{} on {} emulated {}{}, profile {} ({}{})",
+        "{} on {} emulated {}{}, edition {} ({}{})",
         plan.workload,
         plan.accelerators,
         plan.accelerator,
@@ -314,7 +314,7 @@ pub(super) fn setting(plan: &TrainPlan) -> String {
             0 => String::new(),
             processes => format!(" of {processes} processes"),
         },
-        plan.profile,
+        plan.profile.edition(),
         plan.profile.describe(),
         if plan.request.closed { ", with its closed rules enforced" } else { "" }
     )
@@ -328,9 +328,9 @@ fn epochs(report: &TrainReport) -> Table {
         Column::numbers("MiB/s", 3),
         Column::numbers("read MiB/s", 4),
         Column::numbers("cached %", 1),
-        Column::numbers("storage s", 0),
-        Column::numbers("cpu s", 0),
-        Column::numbers("barrier s", 2),
+        Column::numbers("wait storage", 0),
+        Column::numbers("wait CPU", 0),
+        Column::numbers("wait barrier", 2),
         Column::numbers("start-up s", 2),
     ]);
     for epoch in &report.results.epochs {
@@ -409,10 +409,10 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
     facts.add(
         "AU",
         format!(
-            "{:.2} % by profile {} (nominal compute {:.2} %, measured {:.2} %, including start-up \
+            "{:.2} % by edition {} (nominal compute {:.2} %, measured {:.2} %, including start-up \
              {:.2} %){}",
             au.profile,
-            report.plan.profile,
+            report.plan.profile.edition(),
             au.nominal,
             au.measured,
             au.including_startup,

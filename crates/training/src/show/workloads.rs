@@ -16,7 +16,7 @@ pub fn workloads(workloads: &[Workload]) -> Document {
         vec![
             word("workload", 0, |one: &Row<'_>| one.name.clone()),
             word("accelerator", 0, |one: &Row<'_>| one.accelerator.clone()),
-            word("profile", 0, |one: &Row<'_>| one.edition.to_string()),
+            word("edition", 0, |one: &Row<'_>| one.edition.edition().to_string()),
             word("format", 0, |one: &Row<'_>| one.dataset.format.to_string()),
             number("bytes/sample", 1, |one: &Row<'_>| one.dataset.record_length_bytes.to_string()),
             number("samples/file", 3, |one: &Row<'_>| one.dataset.num_samples_per_file),

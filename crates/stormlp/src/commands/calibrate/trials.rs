@@ -77,7 +77,7 @@ fn dataset(
 /// The workload of this program over the files of `trial`.
 fn options(format: DataFormat, trial: Trial) -> String {
     format!(
-        "{} --accelerator=h100 --profile=v2 --params=dataset.format={format} \
+        "{} --accelerator=h100 --edition=2.0 --params=dataset.format={format} \
          --params=dataset.num_samples_per_file=1 --params=reader.batch_size={} \
          --params=dataset.record_length_bytes={} --params=dataset.record_length_bytes_stdev=0 \
          --params=workflow.checkpoint=False",

@@ -9,7 +9,6 @@ use stormlp_checkpoint::plan::{CacheChoice, CheckpointProfile, FsyncPolicy, Mode
 use stormlp_core::names::VariantNames;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
-use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
 use stormlp_kvcache::plan::{Layout, Model};
@@ -66,7 +65,7 @@ fn all() -> Vec<Offer> {
         ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
         (of_workloads, "workload", names.into_iter().collect()),
         (of_workloads, "accelerator", accelerators.into_iter().collect()),
-        (of_workloads, "profile", Profile::VARIANTS.to_vec()),
+        (of_workloads, "profile", vec!["1.0", "2.0", "3.0", "native"]),
     ]
 }
 

@@ -54,7 +54,8 @@ impl Resolver<'_> {
         let metric = &self.workload.metric;
         let needed = metric.steps_needed(profile);
         let excluded = format!(
-            "AU of profile {profile}, which excludes {}, needs {needed}",
+            "AU of edition {}, which excludes {}, needs {needed}",
+            profile.edition(),
             metric.excluded_steps()
         );
         if steps < needed {
