@@ -114,9 +114,8 @@ const RECORDS: &str = "--params dataset.record_length_bytes=40000 \
 #[test]
 fn objects_of_records_are_compared_if_one_thread_reads_all_of_each() {
     let server = ObjectServer::default();
-    let made = format!(
-        "datagen resnet50 --dir s3://bucket/r --files 4 --verify-objects crc {RECORDS}"
-    );
+    let made =
+        format!("datagen resnet50 --dir s3://bucket/r --files 4 --verify-objects crc {RECORDS}");
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
     let train = |more: &str| {
@@ -189,10 +188,7 @@ fn what_only_objects_have_is_refused_for_files() {
         ("gds --dir here --path cpu --verify none", "checksum `none` is for objects"),
         ("checkpoint tiny.yaml --dir here --checksum crc", "checksum `crc` is for objects"),
         ("datagen unet3d --dir here --files 1 --verify-objects crc", "no effect on files"),
-        (
-            "datagen unet3d --dir here --files 1 --verify-objects content",
-            "use none, size or crc",
-        ),
+        ("datagen unet3d --dir here --files 1 --verify-objects content", "use none, size or crc"),
         ("datagen unet3d --dir here --files 1 --verify --resume", "cannot be used with"),
         ("kvcache --profile serving --dir here --engine tokio-uring", "no path for chunks"),
         ("gds --dir s3://bucket/p --verify md5", "is not a way to verify"),
