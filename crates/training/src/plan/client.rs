@@ -107,7 +107,7 @@ impl ClientCost {
     };
 
     /// DLIO's overhead for files of `format` as [`KNOWN_HOST`] showed it, for one CPU:
-    /// docs/workloads.md has the table. `None` for formats that are not in it: costs of one format say
+    /// docs/training.md has the table. `None` for formats that are not in it: costs of one format say
     /// nothing about another.
     pub fn known(format: DataFormat) -> Option<Self> {
         let (step, of_sample, cpu_of_sample, cpu_of_gib) = match format {

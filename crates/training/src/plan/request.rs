@@ -126,7 +126,7 @@ pub struct TrainRequest {
     pub closed: bool,
 
     /// Workload parameters to override, as in mlpstorage: reader.read_threads=8, reader.batch_size=4,
-    /// reader.prefetch_size=2, train.seed=7, checkpoint.checkpoint_folder=DIR (docs/workloads.md has all)
+    /// reader.prefetch_size=2, train.seed=7, checkpoint.checkpoint_folder=DIR (docs/training.md has all)
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub params: Vec<String>,
 

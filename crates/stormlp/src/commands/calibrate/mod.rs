@@ -30,7 +30,7 @@ Examples:
   stormlp checkpoint llama3-8b --client-overhead dlio-calibration.json        the same of checkpoints
 
 Takes about two minutes for each format, and 1.3 GB in --dir, which are removed at the end. Other work
-on the host makes DLIO slower: leave it idle. See docs/workloads.md.")]
+on the host makes DLIO slower: leave it idle. See docs/training.md.")]
 pub(crate) struct Args {
     /// Checked-out tree of DLIO [default: the one that PYTHON imports]
     #[arg(long, value_name = "TREE")]
