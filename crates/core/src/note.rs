@@ -34,7 +34,7 @@ impl<K> fmt::Display for Note<K> {
     }
 }
 
-/// Why a command cannot start, or failed. It determines the exit code, which the README documents.
+/// Why a command cannot start, or failed. It determines the exit code, which docs/troubleshooting.md documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -99,7 +99,7 @@ impl<'a> Outputs<'a> {
 /// Runs `lane`, saves and delivers its report, and writes the files for MLPerf's tools.
 ///
 /// # Errors
-/// With the exit code documented in the README.
+/// With an exit code of docs/troubleshooting.md.
 pub(crate) fn drive<P: Serialize + Clone, R: Serialize + Clone>(
     start: Start<P, R>,
     mut lane: impl Lane<P, R>,

@@ -39,7 +39,7 @@ pub(crate) fn report(plan: MatrixPlan, head: Head) -> MatrixReport {
 /// Runs what is left of a `report`; whether a stopped run can be continued is `is_resumable`.
 ///
 /// # Errors
-/// With the exit code documented in the README.
+/// With an exit code of docs/troubleshooting.md.
 pub(crate) fn measure(
     mut report: MatrixReport,
     is_resumable: bool,
