@@ -34,7 +34,8 @@ impl<K> fmt::Display for Note<K> {
     }
 }
 
-/// Why a command cannot start, or failed. It determines the exit code, which docs/troubleshooting.md documents.
+/// Why a command cannot start, or failed. It determines the exit code, as docs/troubleshooting.md
+/// lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
