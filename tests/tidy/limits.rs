@@ -61,7 +61,7 @@ const WORDS: &[(&str, usize)] = &[
     ("docs/architecture.md", 1462),
     ("docs/checkpoint.md", 1304),
     ("docs/compare.md", 1090),
-    ("docs/gds.md", 2119),
+    ("docs/gds.md", 2120),
     ("docs/hosts.md", 1213),
     ("docs/install.md", 490),
     ("docs/kvcache.md", 1931),
