@@ -59,7 +59,7 @@ const WORDS: &[(&str, usize)] = &[
     ("CONTRIBUTING.md", 800),
     ("README.md", 635),
     ("docs/architecture.md", 1462),
-    ("docs/checkpoint.md", 1304),
+    ("docs/checkpoint.md", 1307),
     ("docs/compare.md", 1090),
     ("docs/gds.md", 2120),
     ("docs/hosts.md", 1213),
