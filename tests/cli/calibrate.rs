@@ -173,10 +173,10 @@ fn a_checkpoint_with_a_client_needs_what_its_calibration_may_lack() {
     };
     save(&file);
     edit(&file, |all| all["checkpoint"] = json!(null));
-    let none = stderr(run("--client dlio.json").code(3));
+    let none = stderr(run("--client-overhead dlio.json").code(3));
     assert!(none.contains("no costs of checkpoints"), "{none}");
     assert!(none.contains("without --no-checkpoint"), "{none}");
-    let unknown = stderr(run("--client dlio").code(4));
+    let unknown = stderr(run("--client-overhead dlio").code(4));
     assert!(unknown.contains("what checkpoints cost on another machine is not known"), "{unknown}");
 }
 

@@ -55,11 +55,11 @@ fn invalid_numbers_are_refused() {
 fn a_file_may_request_as_many_checkpoints_as_the_options() {
     let folder = folder();
     let path = folder.path().join("tiny.yaml");
-    for key in ["write", "read"] {
+    for (key, option) in [("write", "save"), ("read", "restore")] {
         let counts = format!("checkpoint: {{num_checkpoints_{key}: 300000000}}\n");
         fs::write(&path, format!("{TINY}{counts}")).unwrap();
         for more in [&[][..], &["--dry-run"]] {
-            let what = format!("300000000 {key}s\nhelp: use --{key}s with 100000 at most");
+            let what = format!("300000000 {option}s\nhelp: use --{option}s with 100000 at most");
             refuses(folder.path(), more, 3, &what);
         }
     }

@@ -83,7 +83,7 @@ fn a_search_of_probes_alone_has_their_warnings_and_no_full_run() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["trials"].as_array().map(Vec::len), Some(0));
     // A debug build warns of itself.
-    let is_debug = json["warnings"].to_string().contains("without optimisations");
+    let is_debug = json["warnings"].to_string().contains("this is a debug build");
     assert_eq!(is_debug, cfg!(debug_assertions), "{}", json["warnings"]);
 }
 

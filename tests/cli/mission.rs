@@ -30,8 +30,9 @@ fn the_commands_of_the_mission_end_with_their_answer() {
     let (code, screen) = answer("train unet3d", &[]);
     // Whether this machine meets the target is not for a test to say.
     assert!(code == Some(0) || code == Some(6), "{code:?}: {screen}");
-    let answer_at = screen.rfind("\nAU ").expect(&screen);
-    assert!(screen[answer_at..].contains("% of unet3d"), "{screen}");
+    let verdict = if code == Some(0) { "\nPASS: AU " } else { "\nFAIL: AU " };
+    let answer_at = screen.rfind(verdict).expect(&screen);
+    assert!(screen[answer_at..].contains("unet3d requires 90.0 %"), "{screen}");
 
     let (code, screen) = answer("checkpoint llama3-70b", &[]);
     assert_eq!(code, Some(0), "{screen}");

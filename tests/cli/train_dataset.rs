@@ -185,7 +185,7 @@ fn hdf5_is_read_as_h5py_reads_it() {
     fs::remove_file(folder.path().join("hdf5/.stormlp-manifest.json")).unwrap();
     assert_eq!(report(folder.path(), &words)["bytes_read"], bytes);
     check(folder.path(), &words_of("hdf5", 4), 3, &["3 samples"]);
-    let native = report(folder.path(), &words.replace("v2", "native"));
+    let native = report(folder.path(), &words.replace("--edition 2.0", "--edition native"));
     assert_eq!(native["bytes_read"], 21 * 3 * 99_856);
     // One in chunks: the class of its layout is another.
     let file = &files_of(&folder.path().join("hdf5"))[0];

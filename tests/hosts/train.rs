@@ -86,7 +86,8 @@ fn two_hosts_are_one_run_with_one_report() {
 
 #[test]
 fn the_total_is_shared_as_evenly_as_hosts_can() {
-    let cases: [(&[&str], Option<[u32; 2]>, &str); 6] = [
+    type Case<'a> = (&'a [&'a str], Option<[u32; 2]>, &'a str);
+    let cases: [Case<'_>; 6] = [
         (&["-n", "2"], Some([1, 1]), ""),
         (&["-n", "3"], Some([2, 1]), "different numbers of accelerators"),
         // Both processes of the launcher are on one host.

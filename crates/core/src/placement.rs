@@ -367,11 +367,7 @@ mod tests {
     #[test]
     fn a_requested_binding_is_honoured_and_reported_if_remote() {
         let host = host("0-7", "8-15");
-        let asked = |numa, list: Option<&str>| Threading {
-            numa,
-            cpus: list.map(cpus),
-            ..Threading::default()
-        };
+        let asked = |numa, list: Option<&str>| Threading { numa, cpus: list.map(cpus) };
         let (placement, warnings, _) = decided(&asked(NumaChoice::Node(1), None), CUDA, &host);
         assert_eq!(placement.node, Some(1));
         assert!(warnings[1].fact.contains("on NUMA node 1, and cuda:0 on node 0"));

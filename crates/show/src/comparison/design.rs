@@ -45,3 +45,22 @@ pub(super) fn by_start<'a>(side: &[Named<'a>]) -> Vec<Named<'a>> {
     sorted.sort_by(|a, b| a.report.head().started_at.cmp(&b.report.head().started_at));
     sorted
 }
+
+/// The names of the sides: those `given`, the values of the first tag that all reports of a side share
+/// and the sides do not, or those of the command line.
+pub(super) fn names(given: [Option<&str>; 2], sides: [&[Named<'_>]; 2]) -> [String; 2] {
+    let tags = sides.map(|side| side.first().map(|named| &named.report.head().tags));
+    let value = |side: usize, key: &String| {
+        let value = tags[side]?.get(key)?;
+        let mut reports = sides[side].iter().map(|named| &named.report.head().tags);
+        reports.all(|tags| tags.get(key) == Some(value)).then(|| value.clone())
+    };
+    let both = |key: &String| Some([value(0, key)?, value(1, key)?]);
+    let keys = tags[0].into_iter().flat_map(|tags| tags.keys());
+    let tagged = keys.filter_map(both).find(|[baseline, candidate]| baseline != candidate);
+    let mut names = tagged.unwrap_or_else(|| ["baseline", "candidate"].map(str::to_string));
+    for (name, given) in names.iter_mut().zip(given) {
+        given.into_iter().for_each(|given| *name = given.to_string());
+    }
+    names
+}

@@ -169,7 +169,7 @@ impl Comparison {
         let earlier = earlier(&baseline, &now, terms.earlier, &mut warnings);
         let design = if terms.pairs { Design::Pairs } else { design::design(&baseline, &now) };
         let renames = terms.force && of_matrices(&now);
-        let names = names(terms.names, [&baseline, &now]);
+        let names = design::names(terms.names, [&baseline, &now]);
         let (mut sides, unmatched) =
             matched(&names, [&baseline, &now, &earlier].map(|side| figures_of(side)), renames);
         if let Some(effect) = terms.effect {
@@ -347,25 +347,6 @@ fn earlier<'a>(
         ));
     }
     design::by_start(&once(&counts, &mut Vec::new()))
-}
-
-/// The names of the sides: those `given`, the values of the first tag that all reports of a side share
-/// and the sides do not, or those of the command line.
-fn names(given: [Option<&str>; 2], sides: [&[Named<'_>]; 2]) -> [String; 2] {
-    let tags = sides.map(|side| side.first().map(|named| &named.report.head().tags));
-    let value = |side: usize, key: &String| {
-        let value = tags[side]?.get(key)?;
-        let mut reports = sides[side].iter().map(|named| &named.report.head().tags);
-        reports.all(|tags| tags.get(key) == Some(value)).then(|| value.clone())
-    };
-    let both = |key: &String| Some([value(0, key)?, value(1, key)?]);
-    let keys = tags[0].into_iter().flat_map(|tags| tags.keys());
-    let tagged = keys.filter_map(both).find(|[baseline, candidate]| baseline != candidate);
-    let mut names = tagged.unwrap_or_else(|| ["baseline", "candidate"].map(str::to_string));
-    for (name, given) in names.iter_mut().zip(given) {
-        given.into_iter().for_each(|given| *name = given.to_string());
-    }
-    names
 }
 
 fn is_same(baseline: &[Named<'_>], now: &[Named<'_>]) -> bool {
