@@ -9,31 +9,31 @@ use crate::{assert_none, documentation_pages, files, help, read, root};
 
 /// Lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("checkpoint", 6250),
-    ("core", 6290),
+    ("checkpoint", 6257),
+    ("core", 6325),
     ("dataset", 6132),
-    ("hosts", 3074),
-    ("kvcache", 6711),
-    ("matrix", 8487),
+    ("hosts", 3078),
+    ("kvcache", 6718),
+    ("matrix", 8464),
     ("mlperf", 5186),
-    ("planner", 3867),
+    ("planner", 3866),
     ("show", 5555),
-    ("stormlp", 5840),
-    ("training", 12144),
-    ("transfer", 14246),
+    ("stormlp", 5920),
+    ("training", 12162),
+    ("transfer", 14221),
 ];
 /// Lines of code of all crates.
-const ALL_CRATES: usize = 83545;
+const ALL_CRATES: usize = 83884;
 /// Options that `--help` lists, `--help` itself included, for each command and subcommand.
 const OPTIONS: &[(&str, usize)] = &[
     ("calibrate", 10),
-    ("checkpoint", 44),
+    ("checkpoint", 41),
     ("clean", 2),
     ("compare", 16),
-    ("datagen", 21),
+    ("datagen", 19),
     ("datasize", 13),
-    ("doctor", 7),
-    ("gds", 52),
+    ("doctor", 5),
+    ("gds", 43),
     ("gdsio", 1),
     ("generate", 2),
     ("generate completions", 2),
@@ -45,7 +45,7 @@ const OPTIONS: &[(&str, usize)] = &[
     ("submission", 2),
     ("submission check", 4),
     ("submission system-yaml", 4),
-    ("train", 44),
+    ("train", 40),
     ("workloads", 4),
     ("workloads show", 3),
 ];
@@ -62,7 +62,7 @@ const WORDS: &[(&str, usize)] = &[
     ("docs/checkpoint.md", 1307),
     ("docs/compare.md", 1090),
     ("docs/gds.md", 2120),
-    ("docs/hosts.md", 1213),
+    ("docs/hosts.md", 1218),
     ("docs/install.md", 490),
     ("docs/kvcache.md", 1931),
     ("docs/objects.md", 1211),
@@ -83,7 +83,7 @@ const LONG_FUNCTION: usize = 60;
 /// Groups of files that import each other.
 const CIRCLES: usize = 0;
 /// Names that more than one type bears.
-const SHARED_NAMES: usize = 104;
+const SHARED_NAMES: usize = 103;
 
 const REMEDY: &str =
     "remove something, or raise the limit in a commit of its own that says what it buys";
