@@ -67,8 +67,12 @@ fn a_command_for_one_process_does_not_run_twice() {
 #[test]
 fn single_host_commands_do_not_run_twice() {
     let folder = tempfile::tempdir().unwrap();
-    let commands: [&[&str]; 4] =
-        [&["workloads"], &["report", "."], &["compare", ".", "."], &["generate", "completions", "bash"]];
+    let commands: [&[&str]; 4] = [
+        &["workloads"],
+        &["report", "."],
+        &["compare", ".", "."],
+        &["generate", "completions", "bash"],
+    ];
     for launcher in Launcher::found() {
         for asked in commands {
             let output = launcher.two(folder.path(), asked).output().unwrap();
