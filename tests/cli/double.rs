@@ -88,16 +88,16 @@ fn a_checkpoint_that_fell_back_reports_it_opens_the_driver_once_and_keeps_its_lo
 #[test]
 fn a_checkpoint_that_must_not_fall_back_fails_at_its_first_save() {
     let folder = checkpoint::folder();
-    let mut command = checkpoint_by_gds(folder.path(), &["--require-gds"]);
+    let mut command = checkpoint_by_gds(folder.path(), &["--require", "gds"]);
     let Some(()) = with_double(&mut command, "") else {
         return;
     };
     let said = stderr(command.assert().code(5));
     // The library is set to refuse its fallback.
     assert!(said.contains("5008 IO_NOT_SUPPORTED"), "{said}");
-    assert!(said.contains("without --require-gds"), "{said}");
+    assert!(said.contains("without --require gds"), "{said}");
     let folder = checkpoint::folder();
-    let mut direct = checkpoint_by_gds(folder.path(), &["--require-gds"]);
+    let mut direct = checkpoint_by_gds(folder.path(), &["--require", "gds"]);
     with_double(&mut direct, "direct");
     direct.assert().success();
     let (report, _) = left(folder.path());
@@ -160,11 +160,11 @@ fn training_that_fell_back_reports_it_and_fails_with_require_gds() {
     assert_eq!(log, "driver open, GPUs: 1\n");
     assert_eq!(report["plan"]["transport"]["wait"], "spin");
     fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
-    let mut command = train_by_gds(folder.path(), "--require-gds");
+    let mut command = train_by_gds(folder.path(), "--require gds");
     with_double(&mut command, "");
     let said = stderr(command.assert().code(5));
     assert!(said.contains("5008 IO_NOT_SUPPORTED"), "{said}");
-    assert!(said.contains("without --require-gds"), "{said}");
+    assert!(said.contains("without --require gds"), "{said}");
 }
 
 #[test]
@@ -230,9 +230,9 @@ fn direct_transfers_are_never_called_a_fallback() {
         (1190, "--tune cufile-stats=0", "null", "none", Some("path_not_proven")),
         (1190, "--tune cufile-stats=3", "gds", "counters", None),
         (1140, "", "null", "none", Some("path_not_proven")),
-        (1140, "--require-gds", "gds", "fallback_forbidden", None),
+        (1140, "--require gds", "gds", "fallback_forbidden", None),
         (1110, "", "null", "none", Some("path_not_proven")),
-        (1110, "--require-gds", "gds", "fallback_forbidden", None),
+        (1110, "--require gds", "gds", "fallback_forbidden", None),
     ] {
         let folder = gds::folder();
         let mut command = gds_by_gds(folder.path(), &format!("--duration 1x {more}"));
@@ -266,7 +266,7 @@ fn forbidding_a_fallback_proves_no_unaligned_transfer_and_no_large_entry() {
         "--path gds-batch --queue-depth 2 --io-size 2M",
     ] {
         let folder = gds::folder();
-        let more = "--device cuda:0 --threads 1 --file-size 16M --duration 1x --require-gds";
+        let more = "--device cuda:0 --threads 1 --file-size 16M --duration 1x --require gds";
         let mut command = gds::gds(folder.path(), &format!("{words} {more}"));
         let Some(()) = with_double_of(1110, &mut command, "direct") else {
             return;
@@ -433,7 +433,7 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
 #[test]
 fn a_write_without_its_route_names_none() {
     let folder = gds::folder();
-    let mut command = gds_by_gds(folder.path(), "--op write --duration 1x --require-gds");
+    let mut command = gds_by_gds(folder.path(), "--op write --duration 1x --require gds");
     let Some(()) = with_double(&mut command, "") else {
         return;
     };
@@ -452,12 +452,12 @@ fn a_write_without_its_route_names_none() {
 fn a_driver_that_does_not_open_fails_its_cells_and_not_those_of_other_paths() {
     let folder = gds::folder();
     let words = "--path gds,cpu-gpu --device cuda:0 --io-size 8K --file-size 1M --duration 1x";
-    let mut command = gds::gds(folder.path(), &format!("{words} --require-gds"));
+    let mut command = gds::gds(folder.path(), &format!("{words} --require gds"));
     let Some(()) = with_double(&mut command, "open-without-nvidia-fs") else {
         return;
     };
     let said = stderr(command.assert().code(4));
-    assert!(said.contains("which --require-gds"), "{said}");
+    assert!(said.contains("which --require gds"), "{said}");
     let report = gds::read_json(&gds::saved(folder.path()));
     let cells = report["cells"].as_array().unwrap();
     let by = |path: &str| cells.iter().find(|cell| cell["requested_path"] == path).unwrap();

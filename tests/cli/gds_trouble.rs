@@ -61,7 +61,7 @@ fn what_this_machine_lacks_is_4_before_anything_is_written() {
     check("--device cuda:7", 4, &["no cuda:7", "stormlp doctor"]);
     check("--file-size 900T --threads 1", 4, &["900 TiB", "would fit"]);
     check("--path gds", 4, &["gds: ", "help: "]);
-    check("--require-gds", 4, &["--require-gds"]);
+    check("--require gds", 4, &["--require gds"]);
     check("--file no/such/file", 4, &["no/such/file"]);
     check("--dir /proc/stormlp", 4, &["/proc/stormlp"]);
     check("--dir no/such/mount", 4, &["no/such/mount", "mkdir -p"]);

@@ -249,7 +249,7 @@ fn wrong_requests_are_refused_with_what_to_do() {
     refused("--profile serving --users 3", 3, "--users is for users of mlperf-v3");
     refused("--profile serving --engine psync --depth 4", 3, "use --engine uring");
     refused("--profile serving --path gdz", 2, "use buffered, cpu, page-cache");
-    refused("--profile serving --require-gds", 3, "use --path gds");
+    refused("--profile serving --require gds", 3, "use --path gds");
     let mut gds = stormlp();
     gds.current_dir(&dir).env("STORMLP_LIBCUFILE", "/nowhere/libcufile.so.0");
     let text = stderr(gds.args(words("--profile serving --path gds")).assert().code(4));

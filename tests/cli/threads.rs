@@ -41,10 +41,10 @@ fn options_without_effect_on_a_path_are_refused_and_on_a_machine_reported() {
     let report = read_json(&saved(folder.path()));
     let message = report["warnings"].to_string();
     assert!(message.contains("--tune wait=spin has no effect: no GPU is used"), "{message}");
-    let said = stderr(train::train(folder.path(), "unet3d --require-gds").assert().code(2));
-    assert!(said.contains("--require-gds has no effect with --path buffered"), "{said}");
+    let said = stderr(train::train(folder.path(), "unet3d --require gds").assert().code(2));
+    assert!(said.contains("--require gds has no effect with --path buffered"), "{said}");
     let folder = checkpoint::folder();
-    let mut command = checkpoint::tiny(folder.path(), &["--path", "cpu-gpu", "--require-gds"]);
+    let mut command = checkpoint::tiny(folder.path(), &["--path", "cpu-gpu", "--require", "gds"]);
     let said = stderr(command.assert().code(2));
-    assert!(said.contains("--require-gds has no effect with --path cpu-gpu"), "{said}");
+    assert!(said.contains("--require gds has no effect with --path cpu-gpu"), "{said}");
 }

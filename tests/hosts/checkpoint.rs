@@ -118,14 +118,14 @@ fn hosts_with_their_own_folders_restore_what_they_saved() {
     Launcher::under_each(|launcher| {
         let folder = folder();
         let mut asked = SMALL.to_vec();
-        asked.extend(["--local-data", "--verify"]);
+        asked.extend(["--local-storage", "--verify"]);
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert!(said.contains("results do not describe shared storage"), "{said}");
         let whole = json(&runs(folder.path())[0].join("report.json"));
         assert_eq!(whole["plan"]["rank_shift"], 0);
-        assert_eq!(whole["plan"]["request"]["local_data"], true);
+        assert_eq!(whole["plan"]["request"]["local_storage"], true);
         let moved = sum(&whole["hosts"], "bytes");
         assert_eq!(whole["verified_bytes"].as_u64(), Some(moved / 2));
     });
@@ -139,7 +139,7 @@ fn requests_for_files_of_other_hosts_are_refused() {
         asked.retain(|word| *word != "--saves");
         let at = asked.iter().position(|word| *word == "2").unwrap();
         asked.remove(at);
-        asked.extend(["--local-data", "--saves", "0"]);
+        asked.extend(["--local-storage", "--saves", "0"]);
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");

@@ -114,7 +114,7 @@ fn prompts_of_two_hosts_are_put_together() {
     Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir_in(".").unwrap();
         let asked = "kvcache tiny-1b --dir kv --profile serving --duration 1s --chunk-tokens 64 \
-                     --prefixes 4 --prefix-tokens 128 --threads 2 --writers 1 --local-data";
+                     --prefixes 4 --prefix-tokens 128 --threads 2 --writers 1 --local-storage";
         let asked: Vec<&str> = asked.split_whitespace().collect();
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let told = said(&output);

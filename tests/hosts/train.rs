@@ -209,7 +209,7 @@ fn single_host_options_are_refused() {
         (&["--params", "metric.au=0.5"], "metric"),
         (&["--params", "reader.preprocess_time=0.05"], "preprocess"),
         (&["--accelerators", "4"], "option --accelerators"),
-        (&["--local-data"], "--local-data"),
+        (&["--local-storage"], "--local-storage"),
     ];
     Launcher::under_each(|launcher| {
         for (more, named) in cases {

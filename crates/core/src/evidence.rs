@@ -420,7 +420,7 @@ impl Evidence {
             None => Warning::new(
                 WarningKind::PathFellBack,
                 format!("{asked} was requested: {}", self.summary),
-                "run `stormlp doctor`; use --require-gds to make this an error",
+                "run `stormlp doctor`; use --require gds to make this an error",
             ),
         })
     }

@@ -191,8 +191,8 @@ pub fn decide(asked: TransportRequest<'_>, host: &HostFacts, problems: &mut Prob
     devices.truncate(usize::try_from(asked.shares.max(1)).unwrap_or(usize::MAX));
     if asked.require_gds && devices.contains(&DeviceId::Host) {
         problems.machine(
-            format!("--require-gds: path {path} would end in host memory, to which cuFile has no direct route"),
-            "use --device cuda:0 on a machine with a GPU, or leave --require-gds out",
+            format!("--require gds: path {path} would end in host memory, to which cuFile has no direct route"),
+            "use --device cuda:0 on a machine with a GPU, or leave --require gds out",
         );
     }
     let (placement, of_each) = placement::decide_each(asked.threading, &devices, host, problems);
@@ -446,6 +446,36 @@ impl Pages {
     /// The remark in a header for buffers that are not on the default pages.
     pub fn remark(self) -> Option<&'static str> {
         (self == Self::Small).then_some("on small pages, as requested")
+    }
+}
+
+/// A property of transfers without which a run fails: a value of `--require`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Requirement {
+    /// Paths of cuFile do not fall back.
+    Gds,
+    /// Files are opened with `O_DIRECT` on the paths that want it.
+    Direct,
+}
+
+impl Named for Requirement {
+    const WHAT: &'static str = "a requirement";
+}
+
+impl Requirement {
+    /// Parses the one requirement of a lane whose paths need not be direct.
+    ///
+    /// # Errors
+    /// If it is another one.
+    pub fn of_cufile(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            Self::Gds => Ok(Self::Gds),
+            Self::Direct => Err("use gds; `stormlp gds` also accepts direct".into()),
+        }
     }
 }
 

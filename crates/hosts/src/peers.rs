@@ -38,7 +38,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct Peers {
     group: Arc<Group>,
     members: Vec<Member>,
-    local_data: bool,
+    local_storage: bool,
 }
 
 /// The outcome of planning in a process: what it would run, or why it cannot.
@@ -46,25 +46,25 @@ type Ready = Result<Vec<ConsistencyField>, Note<Cause>>;
 
 impl Peers {
     /// Introduces the processes that run `command` to each other, each with facts about its `host`;
-    /// with `local_data`, each host has its data in a folder of its own.
+    /// with `local_storage`, each host has its data in a folder of its own.
     ///
     /// # Errors
     /// If they cannot work together; all of them fail alike then.
     pub fn introduce(
         group: &Arc<Group>,
         command: &str,
-        local_data: bool,
+        local_storage: bool,
         host: impl FnOnce() -> HostFacts,
     ) -> Result<Self, Failure> {
         let members = if group.is_alone() { Vec::new() } else { met(group, command, &host())? };
-        let peers = Self { group: group.clone(), members, local_data };
+        let peers = Self { group: group.clone(), members, local_storage };
         if peers.is_alone() {
-            if local_data {
-                return Err(Failure::usage("--local-data has no effect on one host: leave it out"));
+            if local_storage {
+                return Err(Failure::usage("--local-storage has no effect on one host: leave it out"));
             }
         } else {
-            let given = if local_data { "it" } else { "none" };
-            peers.same_option("--local-data", given.to_string())?;
+            let given = if local_storage { "it" } else { "none" };
+            peers.same_option("--local-storage", given.to_string())?;
         }
         Ok(peers)
     }
@@ -89,8 +89,8 @@ impl Peers {
     }
 
     /// Whether each host has its data in a folder of its own.
-    pub fn has_local_data(&self) -> bool {
-        self.local_data
+    pub fn has_local_storage(&self) -> bool {
+        self.local_storage
     }
 
     /// Number of processes on this host, including this one.
@@ -108,7 +108,7 @@ impl Peers {
     /// Whether this process does the once-per-folder work of the dataset.
     pub fn owns_folder(&self) -> bool {
         match self.own() {
-            Some(own) if self.local_data => own.leads_host(&self.members),
+            Some(own) if self.local_storage => own.leads_host(&self.members),
             _ => self.group.leads(),
         }
     }
@@ -246,7 +246,7 @@ impl Peers {
     /// # Errors
     /// All processes fail alike if one does not see it.
     pub fn check_shared(&self, folder: &Path) -> Result<(), Failure> {
-        if self.is_alone() || self.local_data {
+        if self.is_alone() || self.local_storage {
             return Ok(());
         }
         let SharedFolder::NotShared { path, blind } = self.try_shared(folder)? else {
@@ -259,7 +259,7 @@ impl Peers {
         );
         Err(Failure::saying(Cause::Plan, fact)
             .with_help(
-                "use a folder on shared storage, or --local-data where every host has its own copy",
+                "use a folder on shared storage, or --local-storage where every host has its own copy",
             )
             .of_all())
     }
@@ -283,9 +283,9 @@ impl Peers {
 
     /// The warning that each host has data of its own, if so, and `did` something with it.
     pub fn local_warning(&self, did: &str) -> Option<Warning> {
-        self.local_data.then(|| {
+        self.local_storage.then(|| {
             let fact =
-                format!("every host {did} (--local-data): results do not describe shared storage");
+                format!("every host {did} (--local-storage): results do not describe shared storage");
             Warning::new(WarningKind::Hosts, fact, "")
         })
     }

@@ -137,12 +137,12 @@ impl Session {
         self.facts_of_run((uses_gpu, folders().next()), folders())
     }
 
-    /// The processes of this run; with `local_data`, each host has its data in a folder of its own.
+    /// The processes of this run; with `local_storage`, each host has its data in a folder of its own.
     ///
     /// # Errors
     /// If they cannot work together; all of them fail alike then.
-    pub fn peers(&self, local_data: bool) -> Result<Peers, Failure> {
-        Peers::introduce(&self.group, self.command, local_data, probe::host_facts)
+    pub fn peers(&self, local_storage: bool) -> Result<Peers, Failure> {
+        Peers::introduce(&self.group, self.command, local_storage, probe::host_facts)
     }
 
     /// Waits for GPU libraries until the user stops it, with one message that it waits.

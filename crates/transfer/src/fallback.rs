@@ -8,9 +8,9 @@ use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;
 
-/// The remedy if `--require-gds` was not met.
+/// The remedy if `--require gds` was not met.
 pub const REMEDY: &str =
-    "run `stormlp doctor`; without --require-gds the run uses cuFile's fallback";
+    "run `stormlp doctor`; without --require gds the run uses cuFile's fallback";
 
 /// Opens cuFile's driver for the whole run: opening is slow, and closing it between two parts of a
 /// run would charge the next one for it. `None` if no path needs it, or if it does not open, which
@@ -41,7 +41,7 @@ pub fn settings(require_gds: bool, cufile_stats: Option<u8>) -> Settings {
     }
 }
 
-/// The remedy for a transfer that failed because it had no direct route and `--require-gds`
+/// The remedy for a transfer that failed because it had no direct route and `--require gds`
 /// forbade the alternative.
 pub fn remedy(require_gds: bool, error: &TransferError) -> Option<&'static str> {
     let of_route = require_gds && error.has_no_direct_route();
@@ -57,7 +57,7 @@ pub fn warning(asked: PathKind, evidence: &Evidence) -> Option<Warning> {
     }
 }
 
-/// The violation of `--require-gds` by what ran, given the number of `transfers`: a run that was
+/// The violation of `--require gds` by what ran, given the number of `transfers`: a run that was
 /// stopped before the first has violated nothing. Nor has one whose route is unproven although
 /// compatibility mode was forbidden, as with the unaligned ends of files: that yields a warning.
 pub fn broken_demand(
@@ -71,7 +71,7 @@ pub fn broken_demand(
         storage.proof == RouteProof::None && storage.fallback_allowed == Some(false)
     });
     (require_gds && asked.needs_cufile() && fell_back && !unshown)
-        .then(|| format!("{}, which --require-gds forbids", evidence.summary))
+        .then(|| format!("{}, which --require gds forbids", evidence.summary))
 }
 
 #[cfg(test)]

@@ -134,10 +134,10 @@ fn a_mixed_route_fails_only_where_all_of_it_must_be_direct() {
     assert!(Finding::of_check("test facts ... ok").is_none());
 }
 
-/// The direct route of a machine whose cuFile has this buffer, where `--require-gds` comes to this.
+/// The direct route of a machine whose cuFile has this buffer, where `--require gds` comes to this.
 fn direct(buffer_bytes: Value, required: Value) -> Direct {
     Direct::find(Path::new("/mnt"), |words| {
-        let cufile = if words.contains("--require-gds") {
+        let cufile = if words.contains("--require gds") {
             required.clone()
         } else {
             json!({"proof": "none", "library_version": "1.14"})

@@ -53,7 +53,7 @@ impl Direct {
             }
         };
         let allowed = cell("");
-        let there = match cell("--require-gds") {
+        let there = match cell("--require gds") {
             Err(why) => There::No(why),
             Ok((cell, _)) => match judge(&cell, Expected::Direct) {
                 Ok(Finding::Proven(_, proof)) => There::Proven(proof),
@@ -110,7 +110,7 @@ impl Direct {
     /// for cuFile's paths.
     pub(crate) fn option_of(&self, paths: &str) -> &'static str {
         match (&self.there, &self.told_by) {
-            (There::Proven(_), None) if paths.starts_with("gds") => "--require-gds",
+            (There::Proven(_), None) if paths.starts_with("gds") => "--require gds",
             _ => "",
         }
     }
@@ -148,7 +148,7 @@ impl Direct {
             Some(proof) => format!("shown by {proof}"),
             None => match self.there {
                 There::Proven(_) => {
-                    "unknown where cuFile may fall back, so cells run with --require-gds; \
+                    "unknown where cuFile may fall back, so cells run with --require gds; \
                           tests/gpu/accept/README.md shows how to enable nvidia-fs's counters"
                         .to_string()
                 }

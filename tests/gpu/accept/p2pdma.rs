@@ -14,7 +14,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
     let folder = scene.folder("p2pdma");
     let words = format!(
         "gds --dir {} --device cuda:0 --path gds --op write,read --verify --duration 1x \
-         --file-size 16M --threads 1,8 --io-size 4K,1M --cache as-is --require-gds --format json",
+         --file-size 16M --threads 1,8 --io-size 4K,1M --cache as-is --require gds --format json",
         folder.display()
     );
     let mut command = scene.program("stormlp", "direct");

@@ -105,17 +105,17 @@ fn truncated_under(scene: &Scene, path: &str) -> Result<String, String> {
     told(&ended, &[5], "truncated")
 }
 
-/// Where the direct route cannot be had, `--require-gds` fails and says why; or the route of what
+/// Where the direct route cannot be had, `--require gds` fails and says why; or the route of what
 /// moved stays not proven.
 fn fallback(scene: &Scene, report: &mut Report) {
-    let what = "--require-gds where cuFile falls back";
+    let what = "--require gds where cuFile falls back";
     // cuFile has no direct route to a file system in memory.
     let folder = match in_memory(1 << 20) {
         Ok(folder) => folder,
         Err(why) => return report.skip(what, why),
     };
     let words = format!(
-        "gds --dir {} --path gds --device cuda:0 --require-gds --io-size 64K --threads 1 --duration 1x \
+        "gds --dir {} --path gds --device cuda:0 --require gds --io-size 64K --threads 1 --duration 1x \
          --file-size 1M --format json",
         folder.path().display()
     );
@@ -126,7 +126,7 @@ fn fallback(scene: &Scene, report: &mut Report) {
     if said.contains("HandleRegister failed") {
         return report.skip(what, "this libcufile takes no file in memory");
     }
-    if ended.code.is_some_and(|code| [4, 5].contains(&code)) && said.contains("--require-gds") {
+    if ended.code.is_some_and(|code| [4, 5].contains(&code)) && said.contains("--require gds") {
         return report.pass(what, ended.to_text());
     }
     let run = ended.json();

@@ -11,7 +11,7 @@ use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::CommandLine;
-use stormlp_core::transport::{Devices, EngineChoice, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Requirement, Threading};
 use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::units::{parse_bytes, parse_seconds};
 use stormlp_core::verify::Verify;
@@ -145,9 +145,9 @@ pub struct CheckpointRequest {
     #[arg(long, value_name = "LIST", help_heading = "Transfers")]
     pub device: Option<Devices>,
 
-    /// Fail if a path of cuFile falls back to another path
-    #[arg(long, help_heading = "Transfers")]
-    pub require_gds: bool,
+    /// Fail if a path of cuFile falls back: gds
+    #[arg(long, value_name = "gds", help_heading = "Transfers", value_parser = Requirement::of_cufile)]
+    pub require: Option<Requirement>,
 
     /// Transfers in flight per rank [default: 1; 4 for restores with --edition 3.0; for objects 16
     /// over all ranks]
@@ -176,7 +176,7 @@ pub struct CheckpointRequest {
 
     /// Directories are local to each host, such as local drives: each host restores what it saved
     #[arg(long, help_heading = "Several hosts", display_order = LAST)]
-    pub local_data: bool,
+    pub local_storage: bool,
 
     /// Rarely needed settings of the machine.
     #[command(flatten)]

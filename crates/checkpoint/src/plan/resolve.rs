@@ -130,8 +130,8 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     let is_native = request.edition == Some(CheckpointProfile::Native);
     let refused: [(bool, String, &str); 9] = [
         (
-            request.local_data && !request.is_saving(),
-            "--local-data: each host has only its own ranks' files, which only the run that wrote \
+            request.local_storage && !request.is_saving(),
+            "--local-storage: each host has only its own ranks' files, which only the run that wrote \
              them can restore"
                 .to_string(),
             "leave out --saves 0: restores come from storage anyway, unless --cache is as-is",

@@ -152,7 +152,7 @@ impl StorageSeen {
 
 /// The storage of all hosts together, if each has folders of its own like this one.
 fn of_all(facts: CheckpointFacts, peers: &Peers) -> CheckpointFacts {
-    if peers.has_local_data() {
+    if peers.has_local_storage() {
         scaled(facts, peers.processes_here(), peers.members().len())
     } else {
         facts
@@ -199,7 +199,7 @@ fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Fail
         return Err(Failure::saying(Cause::Plan, what).with_help(help));
     }
     let further = ranks.div_ceil(count);
-    if !peers.has_local_data() && !plan.request.closed && !plan.restores.is_empty() {
+    if !peers.has_local_storage() && !plan.request.closed && !plan.restores.is_empty() {
         plan.rank_shift = further as u64;
         let members = peers.members();
         let wrote = if members.iter().all(|member| member.leads_host(members)) {

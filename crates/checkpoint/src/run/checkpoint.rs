@@ -87,7 +87,7 @@ pub(super) fn run_over(
     let devices = storage.devices(&folders);
     let gpus = plan.save.accelerators().filter_map(DeviceId::gpu_index);
     let instruments = Instruments::around(folders, gpus, plan.request.tune.telemetry);
-    let settings = settings(plan.request.require_gds, plan.request.tune.cufile_stats);
+    let settings = settings(plan.request.require.is_some(), plan.request.tune.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
     let mut regions = accelerators.regions(&[&plan.save, &plan.restore])?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
@@ -151,7 +151,7 @@ fn of_objects(evidence: &[NamedEvidence]) -> Vec<Warning> {
 fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     let fell_back = match error {
         CheckpointError::Fault(Fault::Transfer(error)) => {
-            fallback::remedy(plan.request.require_gds, error)
+            fallback::remedy(plan.request.require.is_some(), error)
         }
         _ => None,
     };
@@ -240,7 +240,7 @@ impl Run<'_> {
         if let Some(evidence) = measured.evidence.take() {
             let path = self.stage.plan.path();
             let (required, transfers) =
-                (self.stage.plan.request.require_gds, measured.latency.len());
+                (self.stage.plan.request.require.is_some(), measured.latency.len());
             let broken = fallback::broken_demand(required, path, &evidence, transfers);
             if let Some(summary) = broken {
                 phase.failure.get_or_insert(Fault::FellBack { summary }.into());

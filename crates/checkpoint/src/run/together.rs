@@ -57,7 +57,7 @@ pub(super) fn own_ranks(hosts: Option<&Hosts>, count: usize) -> Range<usize> {
 /// assigned to processes of the same host.
 pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> CheckpointPlan {
     let mut here = plan.clone();
-    let Some(hosts) = hosts.filter(|_| plan.request.local_data) else {
+    let Some(hosts) = hosts.filter(|_| plan.request.local_storage) else {
         return here;
     };
     let own = &hosts.members[hosts.group.rank() as usize];
@@ -73,7 +73,7 @@ pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> Checkpo
 /// Whether this process creates and removes folders and marks checkpoints complete.
 pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
     hosts.is_none_or(|hosts| {
-        if plan.request.local_data {
+        if plan.request.local_storage {
             hosts.members[hosts.group.rank() as usize].leads_host(&hosts.members)
         } else {
             hosts.group.leads()

@@ -83,7 +83,7 @@ impl Lane for CheckpointResults {
         settings.add("cold", switch(plan.request.is_cold()), &[]);
         settings.add("verify", switch(plan.request.verify), &[]);
         settings.add("checksum", plan.request.checksum.name(), &[]);
-        settings.add("local data", switch(plan.request.local_data), &[]);
+        settings.add("local storage", switch(plan.request.local_storage), &[]);
         let level =
             plan.request.tune.cufile_stats.map_or("none".to_string(), |level| level.to_string());
         settings.add("cuFile statistics", level, &[]);

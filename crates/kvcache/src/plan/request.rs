@@ -193,7 +193,7 @@ pub struct KvcacheRequest {
 
     /// Several hosts: each has storage of its own under --dir, such as local drives
     #[arg(long, help_heading = "Several hosts", display_order = LAST)]
-    pub local_data: bool,
+    pub local_storage: bool,
 
     /// The rank of this process among those of a launcher; `None` if it is alone.
     #[arg(skip)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Problems;
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::path::PathKind;
-use stormlp_core::transport::{Devices, EngineChoice};
+use stormlp_core::transport::{Devices, EngineChoice, Requirement};
 
 use super::model::Model;
 use super::serving::{Layout, ServingPlan};
@@ -101,9 +101,9 @@ pub struct ServingRequest {
     #[arg(long, value_name = "LIST", help_heading = "Serving")]
     pub device: Option<Devices>,
 
-    /// Fail if a path of cuFile falls back to another path
-    #[arg(long, help_heading = "Serving")]
-    pub require_gds: bool,
+    /// Fail if a path of cuFile falls back: gds
+    #[arg(long, value_name = "gds", help_heading = "Serving", value_parser = Requirement::of_cufile)]
+    pub require: Option<Requirement>,
 }
 
 /// Parses one of the paths that chunks take.

@@ -35,9 +35,9 @@ pub(super) fn decide(
         let what = "--layout packed: objects cannot be changed in place";
         problems.plan(what, "use --layout files, with an object for each chunk");
     }
-    if request.require_gds && !path.needs_cufile() {
-        let what = format!("--require-gds: path {path} is not one of cuFile's");
-        problems.plan(what, "use --path gds, or leave --require-gds out");
+    if request.require.is_some() && !path.needs_cufile() {
+        let what = format!("--require gds: path {path} is not one of cuFile's");
+        problems.plan(what, "use --path gds, or leave --require gds out");
     }
     let asked = request.engine.unwrap_or_default();
     if asked == EngineChoice::TokioUring {
@@ -52,7 +52,7 @@ pub(super) fn decide(
         engine: asked,
         devices: request.device.as_ref(),
         shares: threads.into(),
-        require_gds: request.require_gds,
+        require_gds: request.require.is_some(),
         wait: None,
         threading: &Threading::default(),
     };

@@ -28,7 +28,7 @@ pub fn asked(request: &KvcacheRequest) -> Vec<ConsistencyField> {
 /// where several have their folders: on the machine, or with shared storage everywhere.
 pub fn share(mut facts: KvcacheFacts, peers: &Peers) -> KvcacheFacts {
     let sharers =
-        if peers.has_local_data() { peers.processes_here() } else { peers.members().len() };
+        if peers.has_local_storage() { peers.processes_here() } else { peers.members().len() };
     let folder = &mut facts.folder;
     folder.free_bytes = folder.free_bytes.map(|bytes| bytes / sharers.max(1) as u64);
     facts

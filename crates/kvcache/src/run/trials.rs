@@ -80,7 +80,7 @@ impl RunFolder {
         let lock = folder::enter(storage, folder.folder(), &marker)?;
         let cufile = hold_cufile(
             plan.transport.path.needs_cufile(),
-            &settings(plan.request.serving.require_gds, None),
+            &settings(plan.request.serving.require.is_some(), None),
         )?;
         let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
         let telemetry = plan.request.tune.telemetry;
@@ -178,7 +178,7 @@ fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
     let fell_back = match error {
         // What is missing in the run was there before, which the error knows better.
         KvcacheError::Fault(Fault::Transfer(error)) if !error.is_not_found() => {
-            fallback::remedy(plan.request.serving.require_gds, error)
+            fallback::remedy(plan.request.serving.require.is_some(), error)
         }
         _ => None,
     };
@@ -354,7 +354,7 @@ impl Run<'_> {
     /// failure if it is another one than has to.
     fn take_evidence(&mut self, evidence: Option<Evidence>, objects: u64) -> Option<KvcacheError> {
         let plan = self.stage.plan;
-        let (path, required) = (plan.transport.path, plan.request.serving.require_gds);
+        let (path, required) = (plan.transport.path, plan.request.serving.require.is_some());
         let evidence = evidence?;
         let store = evidence.object_store.as_ref();
         let of_store = store.into_iter().flat_map(ObjectStore::warnings);

@@ -101,7 +101,7 @@ impl Lane for KvcacheResults {
         for (name, is_on) in [
             ("verify", request.verify),
             ("search", request.find_max),
-            ("local data", request.local_data),
+            ("local storage", request.local_storage),
         ] {
             settings.add(name, switch(is_on), &[]);
         }

@@ -19,7 +19,7 @@ use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_core::placement::Placement;
 use stormlp_core::transport;
-use stormlp_core::transport::{DeviceId, Transport};
+use stormlp_core::transport::{DeviceId, Requirement, Transport};
 use stormlp_core::units::{ByteSize, short_size};
 
 /// What decides how much a cell has in flight.
@@ -176,10 +176,10 @@ impl CellPlanner<'_> {
                 "cuFile is available, but there is no GPU to transfer to",
                 "--buffer-memory host measures cuFile on host memory",
             )
-        } else if path.needs_cufile() && host_kind && self.request.require_gds {
+        } else if path.needs_cufile() && host_kind && self.request.requires(Requirement::Gds) {
             Availability::unavailable(
                 "cuFile has no direct route to host memory",
-                "leave --buffer-memory out, or --require-gds",
+                "leave --buffer-memory out, or --require gds",
             )
         } else if path.has_bounce_buffer() && on_gpu && (host_kind || kind == MemoryKind::Pinned) {
             Availability::unavailable(
@@ -232,8 +232,8 @@ impl CellPlanner<'_> {
         if cell.transport.path.wants_direct() && self.request.open_direct {
             match self.refuses_direct(thread_group) {
                 None => self.check_alignment(cell, problems),
-                Some((path, reason, remedy)) if self.request.require_direct => problems.machine(
-                    format!("--require-direct: {path} cannot be opened with O_DIRECT: {reason}"),
+                Some((path, reason, remedy)) if self.request.requires(Requirement::Direct) => problems.machine(
+                    format!("--require direct: {path} cannot be opened with O_DIRECT: {reason}"),
                     remedy,
                 ),
                 Some(_) => {}
@@ -277,12 +277,12 @@ impl CellPlanner<'_> {
     /// Checks that at least one path can run, and that all required ones can.
     fn check_paths(&self, cells: &[CellPlan], problems: &mut Problems) {
         let runnable = |cell: &&CellPlan| cell.availability.is_available();
-        if self.request.require_gds
+        if self.request.requires(Requirement::Gds)
             && !cells.iter().filter(runnable).any(|c| c.transport.path.needs_cufile())
         {
             let (reason, remedy) =
                 first_reason(cells.iter().filter(|c| c.transport.path.needs_cufile()));
-            problems.machine(format!("--require-gds: {reason}"), remedy);
+            problems.machine(format!("--require gds: {reason}"), remedy);
         } else if !cells.iter().any(|cell| runnable(&cell)) {
             let (reason, remedy) = first_reason(cells.iter());
             problems.machine(format!("none of the requested paths can run here: {reason}"), remedy);

@@ -35,14 +35,13 @@ const NOWHERE: [&str; 13] = [
 const OF_A_HOST: [&str; 4] = ["engine", "placement", "thread_groups", "region_bytes"];
 /// Fields that are not part of the work of a run: how it was requested and named, file locations,
 /// repetitions, the random order drawn, and what counts as an error.
-const OF_A_RUN: [&str; 37] = [
+const OF_A_RUN: [&str; 36] = [
     "request.name",
     "request.preset",
     "request.runs",
     "request.find_knee",
     "request.tune.seed",
-    "request.require_gds",
-    "request.require_direct",
+    "request.require",
     "request.tune.telemetry_seconds",
     "request.tune.wait",
     // The cells, thread groups and files have them.
@@ -149,6 +148,7 @@ mod tests {
     use super::*;
     use crate::plan::choice::Fsync;
     use crate::plan::request::JobTarget;
+    use stormlp_core::transport::Requirement;
     use stormlp_core::verify::Verify;
 
     fn request() -> MatrixRequest {
@@ -162,7 +162,7 @@ mod tests {
             |request| request.verify = Verify::Content,
             |request| request.fsync = Fsync::End,
             |request| request.file_size_bytes = Some(1 << 20),
-            |request| request.require_direct = true,
+            |request| request.require = vec![Requirement::Direct],
             |request| request.jobs[0].numa_node = Some(1),
             |request| request.jobs[0].target = JobTarget::Folder(PathBuf::from("/other")),
         ];

@@ -30,7 +30,7 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
                 "the file system does not support O_DIRECT, which path {} requests",
                 cell.transport.path
             ),
-            "its results include the page cache; --require-direct makes this an error",
+            "its results include the page cache; --require direct makes this an error",
         ));
     }
     warnings.extend(idle_devices(plan));

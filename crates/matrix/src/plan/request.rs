@@ -14,7 +14,7 @@ use stormlp_core::location::names_object;
 use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{MemoryKind, PathKind};
-use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Threading};
+use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Requirement, Threading};
 use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::units::ByteSize;
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
@@ -346,13 +346,9 @@ pub struct MatrixRequest {
     )]
     pub engine: EngineChoice,
 
-    /// Fail if a gds path falls back to another path
-    #[arg(long, help_heading = "Accelerator and engine")]
-    pub require_gds: bool,
-
-    /// Fail if the file system does not support O_DIRECT
-    #[arg(long, help_heading = "Accelerator and engine")]
-    pub require_direct: bool,
+    /// Fail unless gds (cuFile does not fall back), direct (files support O_DIRECT)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Accelerator and engine")]
+    pub require: Vec<Requirement>,
 
     /// The placement of threads and buffers.
     #[command(flatten)]
@@ -428,6 +424,11 @@ impl MatrixRequest {
     /// Whether it comes from gdsio's command line, whose files carry its name.
     pub(super) fn is_gdsio(&self) -> bool {
         self.file_stem == "gdsio"
+    }
+
+    /// Whether the run fails without `requirement`.
+    pub fn requires(&self, requirement: Requirement) -> bool {
+        self.require.contains(&requirement)
     }
 
     /// How long a cell runs.

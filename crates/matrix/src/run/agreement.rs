@@ -55,7 +55,7 @@ fn look(
     peers: &Peers,
     session: &Session,
 ) -> Result<Looked, Failure> {
-    let mut consistency_fields = asked(&request, !peers.has_local_data());
+    let mut consistency_fields = asked(&request, !peers.has_local_storage());
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let report = resume.map_or("none".to_string(), |path| absolute(path).display().to_string());
     consistency_fields.push(("option --resume".to_string(), report));
@@ -78,7 +78,7 @@ fn share(
     session: &Session,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut shared = Vec::new();
-    if peers.is_alone() || peers.has_local_data() {
+    if peers.is_alone() || peers.has_local_storage() {
         return Ok(shared);
     }
     let writes = request.writes();
@@ -94,7 +94,7 @@ fn share(
                     file.display()
                 ))
                 .with_help(
-                    "name a folder with --dir, or --local-data if the file or device of that \
+                    "name a folder with --dir, or --local-storage if the file or device of that \
                      name is different on each host",
                 ));
             }
@@ -112,7 +112,7 @@ fn share_room(inventory: &mut TargetInventory, peers: &Peers) -> Result<(), Fail
     }
     let mut rooms: Vec<&mut u64> = inventory.free_bytes().collect();
     let own: Vec<u64> = rooms.iter().map(|room| **room).collect();
-    let sharers = if peers.has_local_data() { 1 } else { peers.members().len() as u64 };
+    let sharers = if peers.has_local_storage() { 1 } else { peers.members().len() as u64 };
     for other in peers.exchange(&own)? {
         for (room, other) in rooms.iter_mut().zip(other) {
             **room = (**room).min(other);

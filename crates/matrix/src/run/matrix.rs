@@ -14,6 +14,7 @@ use stormlp_core::note::{Cause, DATA_MISMATCH};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
+use stormlp_core::transport::Requirement;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
 use stormlp_transfer::Backing;
@@ -81,7 +82,7 @@ pub fn run(
     side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let settings = settings(plan.request.require_gds, plan.request.tune.machine.cufile_stats);
+    let settings = settings(plan.request.requires(Requirement::Gds), plan.request.tune.machine.cufile_stats);
     // Cells that need what does not open say why.
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
@@ -252,7 +253,7 @@ impl Matrix<'_> {
                          before it are complete",
                     ));
                 }
-                failed(index, cell, self.bench.plan.request.require_gds, &error)
+                failed(index, cell, self.bench.plan.request.requires(Requirement::Gds), &error)
             }
         }
     }
@@ -406,12 +407,12 @@ fn broken_demand(
     evidence: &Evidence,
     transfers: u64,
 ) -> Option<Reason> {
-    if plan.request.require_direct && evidence.direct_io == DirectIo::Refused {
-        let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
+    if plan.request.requires(Requirement::Direct) && evidence.direct_io == DirectIo::Refused {
+        let text = "the file system refused O_DIRECT, which --require direct forbids".to_string();
         return Some(Reason::saying(text));
     }
     let path = cell.transport.path;
-    let text = fallback::broken_demand(plan.request.require_gds, path, evidence, transfers)?;
+    let text = fallback::broken_demand(plan.request.requires(Requirement::Gds), path, evidence, transfers)?;
     Some(Reason::saying(text))
 }
 
@@ -444,7 +445,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
                 }
             ),
             errno: error.errno(),
-            remedy: fallback::remedy(plan.request.require_gds, error).map(str::to_string),
+            remedy: fallback::remedy(plan.request.requires(Requirement::Gds), error).map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => Reason {
             text: format!(

@@ -73,7 +73,7 @@ fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
         return Some(Warning::new(
             WarningKind::NotDirect,
             format!("{}: the file system refused O_DIRECT", cell.transport.path),
-            "the result includes the page cache; use --require-direct to make this an error",
+            "the result includes the page cache; use --require direct to make this an error",
         ));
     }
     fallback::warning(cell.transport.path, evidence)

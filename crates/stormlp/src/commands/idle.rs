@@ -34,7 +34,7 @@ pub(crate) fn refuse_on_path(
     };
     if !path.needs_cufile() {
         let counts = ("--tune cufile-stats", tune.cufile_stats.is_some());
-        let options = [("--require-gds", require_gds), counts];
+        let options = [("--require gds", require_gds), counts];
         refuse(&options, &format!("{with_path}, which cuFile does not move"))?;
     }
     if !path.ends_in_accelerator() {

@@ -12,7 +12,7 @@ use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
-use stormlp_core::transport::{Devices, EngineChoice, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Requirement, Threading};
 use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
@@ -162,9 +162,9 @@ pub struct TrainRequest {
     #[arg(long, value_name = "LIST", help_heading = "Reading")]
     pub device: Option<Devices>,
 
-    /// Fail if a path of cuFile falls back to another path
-    #[arg(long, help_heading = "Reading")]
-    pub require_gds: bool,
+    /// Fail if a path of cuFile falls back: gds
+    #[arg(long, value_name = "gds", help_heading = "Reading", value_parser = Requirement::of_cufile)]
+    pub require: Option<Requirement>,
 
     /// Drop files from the page cache before each epoch, and verify it [default for a starter
     /// dataset]
@@ -216,7 +216,7 @@ pub struct TrainRequest {
 
     /// The dataset is local to each host, so results do not describe shared storage
     #[arg(long, conflicts_with = "find_max", help_heading = "Several hosts")]
-    pub local_data: bool,
+    pub local_storage: bool,
 
     /// The processes that run it together, whose accelerators add up to that total; `None` for one.
     #[arg(skip)]

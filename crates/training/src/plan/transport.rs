@@ -131,7 +131,7 @@ pub(super) fn decide(
         engine: request.engine,
         devices: request.device.as_ref(),
         shares: reader.accelerators.into(),
-        require_gds: request.require_gds,
+        require_gds: request.require.is_some(),
         wait: request.tune.wait,
         threading: &request.threading,
     };

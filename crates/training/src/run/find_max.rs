@@ -112,7 +112,7 @@ impl AcceleratorFinder<'_> {
                 || self.first.transport.accelerators().collect(),
                 |devices| devices.on(&self.facts),
             );
-            saver.prepare_cufile(self.request.require_gds, devices, &self.facts);
+            saver.prepare_cufile(self.request.require.is_some(), devices, &self.facts);
         }
         let is_new = self.trials.find.tried.is_empty();
         if is_new {

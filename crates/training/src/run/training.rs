@@ -135,7 +135,7 @@ fn devices(plan: &TrainPlan) -> Result<(AcceleratorSet, Option<Arc<Driver>>), Tr
     let accelerators = AcceleratorSet::open(&plan.transport)?;
     let needed = plan.transport.path.needs_cufile();
     let cufile =
-        hold_cufile(needed, &settings(plan.request.require_gds, plan.request.tune.cufile_stats));
+        hold_cufile(needed, &settings(plan.request.require.is_some(), plan.request.tune.cufile_stats));
     Ok((accelerators, cufile?))
 }
 

@@ -221,7 +221,7 @@ pub(super) fn remedy(call: &str, code: i32) -> &'static str {
         }
         5001 | 5010 | 5033 | 5048 => {
             "load the nvidia-fs driver (`modprobe nvidia-fs`) or enable PCI P2PDMA; or let cuFile \
-             use its POSIX compatibility mode, which --require-gds, allow_compat_mode in \
+             use its POSIX compatibility mode, which --require gds, allow_compat_mode in \
              cufile.json or CUFILE_ALLOW_COMPAT_MODE forbids"
         }
         5007 | 5009 | 5029 => "check the GPU with `nvidia-smi` and `stormlp doctor`",

@@ -291,7 +291,7 @@ fn to_prove(seen: &RouteCounts<'_>, by_setting: bool, has_others: bool) -> Strin
         NvidiaFsCounts::Absent | NvidiaFsCounts::Counting(_) => None,
     };
     let forbid =
-        "run with --require-gds, which makes a fallback an error and so proves the direct route";
+        "run with --require gds, which makes a fallback an error and so proves the direct route";
     let last = match by_setting {
         true => forbid,
         false if seen.can_count => "run aligned transfers on a local file system",

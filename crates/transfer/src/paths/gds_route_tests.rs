@@ -89,7 +89,7 @@ fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
     for seen in [nothing(), counted(0, 0, 0)] {
         let verdict = judge(&seen);
         assert_eq!((verdict.route, verdict.proof), (Route::Unknown, RouteProof::None));
-        assert!(verdict.to_prove.unwrap().contains("--require-gds"));
+        assert!(verdict.to_prove.unwrap().contains("--require gds"));
     }
     let told_not_to = RouteCounts { can_count: true, ..nothing() };
     let to_prove = judge(&told_not_to).to_prove.unwrap();
@@ -268,7 +268,7 @@ fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
         let allowed = RouteCounts { fallback_allowed: Some(true), ..seen };
         for seen in [seen, allowed] {
             let to_prove = judge(&seen).to_prove.unwrap();
-            assert!(!to_prove.contains("--require-gds"), "{to_prove}");
+            assert!(!to_prove.contains("--require gds"), "{to_prove}");
         }
     }
 }

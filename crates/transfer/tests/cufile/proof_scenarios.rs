@@ -87,7 +87,7 @@ fn not_proven() {
         assert!(evidence.summary.contains("not proven"), "{}", evidence.summary);
         let cufile = evidence.direct_storage.unwrap();
         assert_eq!(cufile.counted, Counted::Never);
-        assert!(cufile.to_prove.unwrap().contains("--require-gds"));
+        assert!(cufile.to_prove.unwrap().contains("--require gds"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use stormlp_core::placement::{CpuList, HostNode, NumaChoice};
-use stormlp_core::transport::{Devices, WaitMode};
+use stormlp_core::transport::{Devices, Requirement, WaitMode};
 
 /// A server with a GPU on each of two nodes.
 fn two_nodes() -> HostFacts {
@@ -95,7 +95,7 @@ fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
     assert!(plan.warnings.iter().any(|w| w.kind == WarningKind::NotDirect));
     assert!(!plan.cells[1].direct);
     let mut request = plain();
-    request.require_direct = true;
+    request.require = vec![Requirement::Direct];
     let found = problems(&request, &inventory);
     assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("EINVAL"), "{found}");

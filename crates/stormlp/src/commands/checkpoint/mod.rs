@@ -78,7 +78,7 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
         ];
         refuse(&options, "in a run without saves")?;
     }
-    refuse_on_path(asked.path, &asked.tune, asked.require_gds, asked.device.is_some())
+    refuse_on_path(asked.path, &asked.tune, asked.require.is_some(), asked.device.is_some())
 }
 
 /// The request, completed from the model's file and other options.
@@ -176,7 +176,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let other = args.mlperf_output.as_deref();
         request.results_beside_data = args.output.beside(folders, other);
     }
-    let peers = session.peers(request.local_data)?;
+    let peers = session.peers(request.local_storage)?;
     let asked = |_: &HostFacts| agreement::asked(&request);
     let device = request.device.as_ref();
     let host = session.facts_of_path(request.path, device, &request.folders);
@@ -196,7 +196,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let cufile = plan.path().needs_cufile();
     let start = Start {
         opening: output::drawn(&announced(&plan)),
-        cufile: cufile.then(|| (plan.request.require_gds, plan.save.accelerators().collect())),
+        cufile: cufile.then(|| (plan.request.require.is_some(), plan.save.accelerators().collect())),
         hosts: peers.hosts()?,
         report: CheckpointReport::new(delivery.head(host, session), plan, Default::default()),
     };

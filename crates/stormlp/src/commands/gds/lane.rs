@@ -6,6 +6,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::printable::printable;
 use stormlp_core::report::Head;
 use stormlp_core::shell::shell_word;
+use stormlp_core::transport::Requirement;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_matrix::plan::{CellReport, MatrixPlan, MatrixReport, MatrixResults};
@@ -59,7 +60,7 @@ pub(crate) fn measure(
     let outputs = Outputs::create(&plan.request.name, (delivery, None), (peers, session))?;
     let start = Start {
         opening: opening.join("\n"),
-        cufile: needs_cufile.then(|| (plan.request.require_gds, plan.devices.clone())),
+        cufile: needs_cufile.then(|| (plan.request.requires(Requirement::Gds), plan.devices.clone())),
         hosts,
         report,
     };

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 
     /// Folders and files are local to each host, so results do not describe shared storage
     #[arg(long, help_heading = "Several hosts")]
-    local_data: bool,
+    local_storage: bool,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let peers = session.peers(args.local_data)?;
+    let peers = session.peers(args.local_storage)?;
     let request = complete(args.matrix);
     let resume = args.resume.as_deref();
     let saved = resume.filter(|_| session.group.leads());

@@ -125,7 +125,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.
-    let peers = session.peers(request.local_data)?;
+    let peers = session.peers(request.local_storage)?;
     let path = request.serving.path.unwrap_or_default();
     let device = request.serving.device.as_ref();
     let host = session.facts_of_path(path, device, std::slice::from_ref(&folder));
@@ -241,7 +241,7 @@ impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
 /// What cuFile needs to know before it opens, if chunks move through it.
 fn cufile(plan: &KvcachePlan) -> Option<(bool, Vec<DeviceId>)> {
     let devices = || plan.transport.accelerators().collect();
-    plan.transport.path.needs_cufile().then(|| (plan.request.serving.require_gds, devices()))
+    plan.transport.path.needs_cufile().then(|| (plan.request.serving.require.is_some(), devices()))
 }
 
 /// What a trace must have in common on all hosts: each reads its own file.

@@ -76,7 +76,7 @@ pub(crate) struct Args {
 
 /// Runs the workload.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let peers = session.peers(args.request.local_data)?;
+    let peers = session.peers(args.request.local_storage)?;
     let mut asked = peers.agree(asked(&args, session))?;
     if args.request.find_max {
         return find_max::run(args, asked, &peers, session);
@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     prepared.warnings.extend(session.storage.impairments());
     let head = head(&prepared.plan, prepared.facts.clone(), &delivery, session);
     let transport = &prepared.plan.transport;
-    let require_gds = prepared.plan.request.require_gds;
+    let require_gds = prepared.plan.request.require.is_some();
     let outputs = (&delivery, args.mlperf_output.as_deref());
     let outputs = Outputs::create(&prepared.plan.workload, outputs, (&peers, session))?;
     let start = Start {
@@ -141,7 +141,7 @@ fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
     let of_objects = asked.dir.as_ref().is_some_and(Location::names_objects);
     let usual = if of_objects { PathKind::S3 } else { PathKind::Buffered };
     let path = asked.path.unwrap_or(usual);
-    refuse_on_path(path, &asked.tune, asked.require_gds, asked.device.is_some())
+    refuse_on_path(path, &asked.tune, asked.require.is_some(), asked.device.is_some())
 }
 
 /// The request for `workload`, completed from the client's file and other options.

@@ -132,7 +132,7 @@ fn ending(
     };
     let broken = tally.evidence.as_ref().and_then(|evidence| {
         let path = plan.transport.path;
-        fallback::broken_demand(plan.request.require_gds, path, evidence, tally.reads)
+        fallback::broken_demand(plan.request.require.is_some(), path, evidence, tally.reads)
     });
     match broken {
         Some(message) => Ending::failed(Cause::Storage, message, fallback::REMEDY),
