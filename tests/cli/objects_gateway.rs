@@ -188,7 +188,7 @@ fn versitygw_keeps_the_checksums_that_are_sent_to_it() {
     let out = gateway.run(
         folder.path(),
         "gds --dir s3://bucket/p --io-size 40M --file-size 40M --threads 1 --duration 1x --op read,write \
-         --verify crc --format json",
+         --checksum crc --format json",
     );
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     for cell in report["cells"].as_array().unwrap() {

@@ -20,14 +20,14 @@ fn store(out: &str, part: &str) -> serde_json::Value {
 #[test]
 fn objects_that_are_read_whole_are_checked_by_their_checksums() {
     let server = ObjectServer::default();
-    let whole = format!("{} --verify crc --format json", GDS.replace("256K", "1M"));
+    let whole = format!("{} --checksum crc --format json", GDS.replace("256K", "1M"));
     let (code, out, error) = run(&server, &whole);
     assert_eq!(code, 0, "{out}{error}");
     let checksums = &store(&out, "")["checksums"];
     assert_eq!(checksums["checked_bytes"], 2 << 20, "{checksums}");
     assert_eq!(checksums["responses_unverified"], 0, "{checksums}");
     // Ranges have none, but together they are the object.
-    let ranges = format!("{GDS} --verify crc");
+    let ranges = format!("{GDS} --checksum crc");
     let (code, out, error) = run(&server, &format!("{ranges} --format json"));
     assert_eq!(code, 0, "{error}");
     let checksums = &store(&out, "")["checksums"];
@@ -36,7 +36,7 @@ fn objects_that_are_read_whole_are_checked_by_their_checksums() {
     let (_, out, _) = run(&server, &ranges);
     assert!(out.contains("verified  2 MiB by checksum\n"), "{out}");
     server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Corrupt);
-    let (code, out, error) = run(&server, &format!("{GDS} --verify crc"));
+    let (code, out, error) = run(&server, &format!("{GDS} --checksum crc"));
     server.forgive();
     assert_eq!(code, 5, "{out}{error}");
     let said = format!("{out}{error}");
@@ -50,7 +50,7 @@ fn objects_that_are_read_whole_are_checked_by_their_checksums() {
     assert_eq!(code, 5, "{out}{error}");
     let said = format!("{out}{error}");
     assert!(said.contains("GET s3://bucket/p/stormlp.0 at byte 0: its CRC64NVME is"), "{said}");
-    let (code, out, error) = run(&server, &whole.replace(" --verify crc", ""));
+    let (code, out, error) = run(&server, &whole.replace(" --checksum crc", ""));
     assert_eq!(code, 0, "{out}{error}");
     assert!(store(&out, "")["checksums"].is_null(), "{out}");
 }
@@ -61,7 +61,7 @@ fn a_run_that_verified_nothing_says_so_on_every_screen() {
     // These objects have no checksums.
     assert_eq!(run(&server, GDS).0, 0);
     let many = GDS.replace("--io-size 256K", "--io-size 64K,128K,256K,512K --op read,randread");
-    let (code, out, error) = run(&server, &format!("{many} --verify crc"));
+    let (code, out, error) = run(&server, &format!("{many} --checksum crc"));
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("verified  nothing; 120 replies had no checksum"), "{out}");
     assert!(out.contains("nothing was verified"), "{out}");
@@ -69,7 +69,7 @@ fn a_run_that_verified_nothing_says_so_on_every_screen() {
     let silent = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"x\"\r\n\r\n".to_vec();
     server.trap("PUT /bucket/p/stormlp.0.put/", usize::MAX, Fault::Raw(silent.clone()));
     server.trap("PUT /bucket/p/stormlp.1.put/", usize::MAX, Fault::Raw(silent));
-    let (code, out, error) = run(&server, &format!("{GDS} --op write --verify crc"));
+    let (code, out, error) = run(&server, &format!("{GDS} --op write --checksum crc"));
     assert_eq!(code, 0, "{out}{error}");
     let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("did not repeat the checksum of what was sent"), "{out}");
@@ -184,15 +184,15 @@ fn an_upload_whose_checksum_the_endpoint_does_not_find_fails() {
 fn what_only_objects_have_is_refused_for_files() {
     let server = ObjectServer::default();
     for (arguments, expected) in [
-        ("gds --dir here --path cpu --verify=crc", "checksum `crc` is for objects"),
-        ("gds --dir here --path cpu --verify none", "checksum `none` is for objects"),
+        ("gds --dir here --path cpu --checksum crc", "checksum `crc` is for objects"),
+        ("gds --dir here --path cpu --checksum none", "checksum `none` is for objects"),
         ("checkpoint tiny.yaml --dir here --checksum crc", "checksum `crc` is for objects"),
         ("datagen unet3d --dir here --files 1 --verify-objects crc", "no effect on files"),
         ("datagen unet3d --dir here --files 1 --verify-objects content", "use none, size or crc"),
         ("datagen unet3d --dir here --files 1 --verify --resume", "cannot be used with"),
         ("kvcache --profile serving --dir here --engine tokio-uring", "no path for chunks"),
-        ("gds --dir s3://bucket/p --verify md5", "is not a way to verify"),
-        ("gds --dir s3://bucket/p --verify sha", "is not a way to verify"),
+        ("gds --dir s3://bucket/p --checksum md5", "is not a way to verify"),
+        ("gds --dir s3://bucket/p --checksum content", "--verify compares every byte"),
     ] {
         let (code, out, error) = run(&server, arguments);
         assert!(code == 2 || code == 3, "{arguments}: {code} {out}{error}");

@@ -166,7 +166,7 @@ impl Command {
     /// How the command moves objects.
     pub(crate) fn verify_objects(&self) -> Verify {
         match self {
-            Self::Gds(args) => args.matrix.verify,
+            Self::Gds(args) => args.matrix.checksum,
             Self::Train(args) => args.request.verify,
             Self::Checkpoint(args) => args.request.checksum,
             Self::Datagen(args) => args.request.verify_objects,

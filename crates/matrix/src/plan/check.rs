@@ -25,7 +25,7 @@ pub(super) fn options(request: &MatrixRequest, problems: &mut Problems) {
     if request.read_percent.is_none() {
         return;
     }
-    if request.verify.is_of_content() {
+    if request.verify {
         problems.plan(
             "a mix of reads and writes is not verified",
             "leave out one of --verify and --read-percent",
@@ -74,7 +74,7 @@ fn objects(request: &MatrixRequest, problems: &mut Problems) {
     }
     if !request.uses_objects() {
         let path = paths.first().copied().unwrap_or_default();
-        transport::check_objects_only(path, request.verify, problems);
+        transport::check_objects_only(path, request.checksum, problems);
         return;
     }
     let files_only = [

@@ -149,7 +149,6 @@ mod tests {
     use crate::plan::choice::Fsync;
     use crate::plan::request::JobTarget;
     use stormlp_core::transport::Requirement;
-    use stormlp_core::verify::Verify;
 
     fn request() -> MatrixRequest {
         MatrixRequest::plain(PathBuf::from("/data"))
@@ -159,7 +158,7 @@ mod tests {
     fn every_other_setting_is_another_promise() {
         let ours = asked(&request(), true);
         let changes: [fn(&mut MatrixRequest); 6] = [
-            |request| request.verify = Verify::Content,
+            |request| request.verify = true,
             |request| request.fsync = Fsync::End,
             |request| request.file_size_bytes = Some(1 << 20),
             |request| request.require = vec![Requirement::Direct],

@@ -70,7 +70,7 @@ impl FileNeeds {
             content: reads
                 || mixed
                 || (!request.uses_objects() && request.ops.iter().any(|op| op.is_random())),
-            pattern: (request.verify.is_of_content() && reads).then_some(request.tune.seed),
+            pattern: (request.verify && reads).then_some(request.tune.seed),
             writes: request.writes(),
         }
     }

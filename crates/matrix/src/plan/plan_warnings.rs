@@ -64,19 +64,16 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     let mixed = request.read_percent.is_some();
     let any = |direction| mixed || runnable.iter().any(|c| c.op.direction() == direction);
     let (reads, writes) = (any(Direction::Read), any(Direction::Write));
-    let what = match request.verify {
-        Verify::Crc => "computing checksums",
-        verify if verify.is_of_content() && reads => "checking the pattern",
-        verify if verify.is_of_content() || (writes && request.tune.regenerate) => {
-            "generating the content"
-        }
-        _ => return None,
+    let (what, remedy) = if request.checksum == Verify::Crc {
+        ("computing checksums", "measure without --checksum crc")
+    } else if request.verify && reads {
+        ("checking the pattern", "measure without --verify")
+    } else if request.verify || (writes && request.tune.regenerate) {
+        ("generating the content", "measure without --verify and --tune regenerate")
+    } else {
+        return None;
     };
-    Some(Warning::new(
-        WarningKind::HarnessBound,
-        format!("throughput includes {what}"),
-        "measure without --verify and --tune regenerate; use them only to check data integrity",
-    ))
+    Some(Warning::new(WarningKind::HarnessBound, format!("throughput includes {what}"), remedy))
 }
 
 /// Sparse files that are read unchanged.

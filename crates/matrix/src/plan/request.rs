@@ -279,12 +279,14 @@ pub struct MatrixRequest {
     #[arg(long, value_name = "DATA", help_heading = "Files", default_value = "random")]
     pub fill: Fill,
 
-    /// Verify data read: content (every byte against the pattern written); objects also none, size
-    /// (sizes and ETags), crc (checksums too) [default: size; content without a value]
-    #[arg(long, value_name = "HOW", help_heading = "Files",
-        num_args = 0..=1, default_missing_value = "content", default_value = "size",
-        hide_default_value = true)]
-    pub verify: Verify,
+    /// Verify every byte read against the pattern written
+    #[arg(long, help_heading = "Files")]
+    pub verify: bool,
+
+    /// Checks of objects: none, size (sizes and ETags), crc (checksums too)
+    #[arg(long, value_name = "HOW", help_heading = "Files", default_value = "size",
+        value_parser = Verify::of_objects)]
+    pub checksum: Verify,
 
     /// When to sync written files: end (within the measured time), none, or auto, which is end
     /// through the page cache and none with direct I/O
@@ -445,7 +447,7 @@ impl MatrixRequest {
     /// files from end to end.
     pub fn verifies_existing_data(&self) -> bool {
         let reads = |op: &Operation| op.direction() == Direction::Read;
-        self.verify.is_of_content()
+        self.verify
             && self.ops.iter().any(reads)
             && !self.ops.contains(&Operation::Write)
     }

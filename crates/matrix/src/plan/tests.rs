@@ -19,7 +19,6 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_core::transport::{DeviceId, EngineChoice, Requirement};
 use stormlp_core::units::{GIB, KIB, MIB};
-use stormlp_core::verify::Verify;
 use stormlp_core::warning::WarningKind;
 
 fn laptop() -> HostFacts {
@@ -180,7 +179,7 @@ fn files_of_an_earlier_run_are_used_again_as_they_are() {
 #[test]
 fn unsuitable_content_is_rewritten() {
     let mut verify = plain();
-    verify.verify = Verify::Content;
+    verify.verify = true;
     for content in [ContentState::Pattern { seed: 9 }, ContentState::Other, ContentState::Unwritten]
     {
         let plan = solve(&verify, &laid_out(8, GIB, content));
@@ -420,7 +419,7 @@ fn every_path_takes_a_mix_of_reads_and_writes() {
     let text = problems(&request, &folder(100 * GIB)).to_string();
     assert!(text.contains("randread and randwrite are the same mix"), "{text}");
     request.ops = vec![Operation::Read];
-    request.verify = Verify::Content;
+    request.verify = true;
     let text = problems(&request, &folder(100 * GIB)).to_string();
     assert!(text.contains("not verified"), "{text}");
 }

@@ -166,7 +166,7 @@ impl Bench<'_> {
         };
         let direction = cell.op.direction();
         let only_reads = direction == Direction::Read && plan.request.read_percent.is_none();
-        let is_made_anew = plan.request.verify.is_of_content() || plan.request.tune.regenerate;
+        let is_made_anew = plan.request.verify || plan.request.tune.regenerate;
         let fill = match plan.request.fill {
             _ if only_reads => BufferFill::Untouched,
             _ if is_made_anew => BufferFill::EveryTime,
@@ -192,7 +192,7 @@ impl Bench<'_> {
             },
             fill,
             // The null path reads nothing that could be verified.
-            verify: plan.request.verify.is_of_content()
+            verify: plan.request.verify
                 && only_reads
                 && cell.transport.path != PathKind::Null,
             pattern: Pattern::new(plan.request.tune.seed, stream_of(path)),

@@ -313,7 +313,7 @@ impl Matrix<'_> {
         let pattern = ContentState::Pattern { seed: plan.request.tune.seed };
         let keeps = |file: &&FilePlan| {
             file.content == Some(pattern)
-                && (plan.request.verify.is_of_content() || plan.request.tune.regenerate)
+                && (plan.request.verify || plan.request.tune.regenerate)
         };
         let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
             files.iter().copied().partition(keeps);

@@ -12,7 +12,7 @@ pub(super) fn verification(
     cell: &CellPlan,
     outcomes: &[WorkerOutcome],
 ) -> Option<CellVerification> {
-    if !plan.request.verify.is_of_content()
+    if !plan.request.verify
         || cell.op.direction() == Direction::Write
         || cell.transport.path == PathKind::Null
     {

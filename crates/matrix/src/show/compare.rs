@@ -119,7 +119,7 @@ fn ratio(plan: &MatrixPlan, one: &CellGroup<'_>, other: &CellGroup<'_>) -> Optio
         warnings.any(|warning| warning.kind == WarningKind::OthersLoad)
     };
     let of_memory = |group: &CellGroup<'_>| is_from_memory(plan, group);
-    if plan.request.verify.is_of_content()
+    if plan.request.verify
         || [one, other].into_iter().any(|group| disturbed(group) || of_memory(group))
     {
         return None;

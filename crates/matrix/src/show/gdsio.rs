@@ -27,7 +27,7 @@ pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
             (Some(Operation::Write), Operation::Read)
                 | (Some(Operation::RandWrite), Operation::RandRead)
         );
-        if report.plan.request.verify.is_of_content() && reads_back {
+        if report.plan.request.verify && reads_back {
             text.push_str("Verifying data\n");
         }
         before = Some(cell.op);

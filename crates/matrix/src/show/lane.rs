@@ -155,6 +155,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("request.read_percent", "--read-percent"),
     ("request.tune.random_alignment_bytes", "--tune alignment"),
     ("request.tune.regenerate", "--tune regenerate"),
+    ("request.checksum", "--checksum"),
     ("request.verify", "--verify"),
     ("request.warmup_seconds", "--warmup"),
 ];

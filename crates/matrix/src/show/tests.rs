@@ -13,7 +13,6 @@ use stormlp_core::histogram::LatencyUs;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::units::GIB;
-use stormlp_core::verify::Verify;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::fixtures::*;
@@ -99,7 +98,7 @@ fn files_in_memory_are_detected_by_the_page_cache_without_a_device() {
 #[test]
 fn rates_of_checking_the_pattern_are_not_compared() {
     let mut request = plain();
-    request.verify = Verify::Content;
+    request.verify = true;
     let text = table(&report(&request, both));
     assert!(!text.contains("faster than"), "{text}");
     assert!(text.contains("throughput includes checking the pattern"), "{text}");
@@ -247,7 +246,7 @@ fn reading_back_what_was_written_is_announced_as_gdsio_does() {
     let mut request = plain();
     request.paths = PathChoice::each(&[PathKind::Cpu]);
     request.ops = vec![Operation::Write, Operation::Read];
-    request.verify = Verify::Content;
+    request.verify = true;
     let text = gdsio_lines(&report(&request, both), false);
     let starts: Vec<&str> = text.lines().map(|line| &line[..line.len().min(14)]).collect();
     assert_eq!(starts, ["IoType: WRITE ", "Verifying data", "IoType: READ X"]);

@@ -15,7 +15,6 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::ByteSize;
-use stormlp_core::verify::Verify;
 
 /// A run as gdsio's flags describe it.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +92,7 @@ impl GdsioRun {
             'M' => {
                 request.read_percent = Some(taken(name, value, whole(0..=100)(value.trim()))?);
             }
-            'V' => request.verify = Verify::of_content(switch(name, value)?),
+            'V' => request.verify = switch(name, value)?,
             'F' => request.tune.regenerate = switch(name, value)?,
             'b' => request.tune.register = !switch(name, value)?,
             'p' if switch(name, value)? => {
@@ -175,7 +174,7 @@ impl GdsioRun {
         for job in request.jobs.iter_mut().filter(|job| job.offset_bytes == 0) {
             job.offset_bytes = self.offset_bytes;
         }
-        if request.verify.is_of_content() {
+        if request.verify {
             match request.ops[0] {
                 Operation::Write => request.ops.push(Operation::Read),
                 Operation::RandWrite => request.ops.push(Operation::RandRead),

@@ -146,7 +146,7 @@ fn workers_of_the_batch_types_are_entries_of_a_batch() {
 fn values_may_follow_their_letter_directly_and_switches_may_be_combined() {
     let spread = run("-D /d -w 4 -V -U -I 2 -x 1 -i 4K");
     assert_eq!(run("-D/d -w4 -VU -I2 -x1 -i4K"), spread);
-    assert!(spread.request.verify.is_of_content());
+    assert!(spread.request.verify);
     assert_eq!(spread.request.tune.random_alignment_bytes, 1);
 }
 

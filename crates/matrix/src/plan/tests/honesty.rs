@@ -12,7 +12,7 @@ fn checking_and_generating_content_is_said_to_be_within_the_throughput() {
     };
     assert!(facts_of(&plain()).is_empty());
     let mut verify = plain();
-    verify.verify = Verify::Content;
+    verify.verify = true;
     assert_eq!(facts_of(&verify), ["throughput includes checking the pattern"]);
     let mut fill = plain();
     fill.tune.regenerate = true;
@@ -68,7 +68,7 @@ fn gdsio_on(content: ContentState) -> (MatrixRequest, TargetInventory) {
     request.file_stem = "gdsio".to_string();
     request.threads = vec![1];
     request.file_size_bytes = Some(GIB);
-    request.verify = Verify::Content;
+    request.verify = true;
     let mut inventory = laid_out(1, GIB, content);
     inventory.folders[0].files[0].name = "gdsio.0".to_string();
     inventory.folders[0].manifest.as_mut().unwrap().files[0].name = "gdsio.0".to_string();
@@ -89,7 +89,7 @@ fn gdsio_never_replaces_files_to_read_and_verify() {
         // Replaced by a file of another size since the manifest was written.
         request.ops = vec![Operation::Read];
         inventory.folders[0].files[0].bytes = 2 * GIB;
-        request.verify = Verify::Size;
+        request.verify = false;
         let plan = solve(&request, &inventory);
         assert_eq!(plan.files[0].action, FileAction::Use);
         assert!(!plan.files[0].created_by_stormlp);
@@ -99,7 +99,7 @@ fn gdsio_never_replaces_files_to_read_and_verify() {
     let (request, inventory) = gdsio_on(ContentState::Pattern { seed: 0 });
     assert_eq!(solve(&request, &inventory).files[0].action, FileAction::Use);
     let (mut request, inventory) = gdsio_on(ContentState::Unwritten);
-    request.verify = Verify::Size;
+    request.verify = false;
     let found = problems(&request, &inventory);
     assert!(found.to_string().contains("never written"), "{found}");
 }

@@ -10,7 +10,6 @@ use stormlp_core::names::VariantNames;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::EngineChoice;
-use stormlp_core::verify::Verify;
 use stormlp_kvcache::plan::{Layout, Model};
 use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
@@ -46,8 +45,7 @@ fn all() -> Vec<Offer> {
         ("gds", "buffer_memory", MemoryKind::VARIANTS.to_vec()),
         ("gds train datagen checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
         ("kvcache", "engine", vec!["auto", "uring", "psync"]),
-        ("gds", "verify", Verify::VARIANTS.to_vec()),
-        ("checkpoint", "checksum", vec!["none", "size", "crc"]),
+        ("gds checkpoint", "checksum", vec!["none", "size", "crc"]),
         ("checkpoint", "cache", CacheChoice::VARIANTS.to_vec()),
         ("train", "verify", vec!["none", "size", "crc"]),
         ("datagen", "verify_objects", vec!["none", "size", "crc"]),
