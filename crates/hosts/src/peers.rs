@@ -60,7 +60,9 @@ impl Peers {
         let peers = Self { group: group.clone(), members, local_storage };
         if peers.is_alone() {
             if local_storage {
-                return Err(Failure::usage("--local-storage has no effect on one host: leave it out"));
+                return Err(Failure::usage(
+                    "--local-storage has no effect on one host: leave it out",
+                ));
             }
         } else {
             let given = if local_storage { "it" } else { "none" };
@@ -284,8 +286,9 @@ impl Peers {
     /// The warning that each host has data of its own, if so, and `did` something with it.
     pub fn local_warning(&self, did: &str) -> Option<Warning> {
         self.local_storage.then(|| {
-            let fact =
-                format!("every host {did} (--local-storage): results do not describe shared storage");
+            let fact = format!(
+                "every host {did} (--local-storage): results do not describe shared storage"
+            );
             Warning::new(WarningKind::Hosts, fact, "")
         })
     }

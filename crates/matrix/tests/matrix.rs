@@ -12,7 +12,6 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
-use stormlp_core::verify::Verify;
 use stormlp_core::warning::WarningKind;
 use stormlp_matrix::plan::{
     CellSpan, CellStatus, ContentState, DataManifest, MANIFEST_NAME, MatrixReport, MatrixRequest,
@@ -72,7 +71,7 @@ fn request(folder: &Path) -> MatrixRequest {
         queue_depths: vec![3],
         file_size_bytes: Some(4 << 20),
         duration: Some(CellSpan::Passes(1)),
-        verify: Verify::Content,
+        verify: true,
         ..MatrixRequest::plain(folder.to_path_buf())
     }
 }
@@ -217,8 +216,7 @@ fn a_stopped_layout_claims_no_untouched_files() {
         paths: PathChoice::each(&[PathKind::Cpu]),
         ..request(folder.path())
     };
-    let write =
-        MatrixRequest { ops: vec![Operation::Write], verify: Verify::Size, ..verify.clone() };
+    let write = MatrixRequest { ops: vec![Operation::Write], verify: false, ..verify.clone() };
     run(&write, folder.path(), &StopToken::new());
     let stop = StopToken::new();
     stop.stop();

@@ -232,10 +232,14 @@ impl CellPlanner<'_> {
         if cell.transport.path.wants_direct() && self.request.open_direct {
             match self.refuses_direct(thread_group) {
                 None => self.check_alignment(cell, problems),
-                Some((path, reason, remedy)) if self.request.requires(Requirement::Direct) => problems.machine(
-                    format!("--require direct: {path} cannot be opened with O_DIRECT: {reason}"),
-                    remedy,
-                ),
+                Some((path, reason, remedy)) if self.request.requires(Requirement::Direct) => {
+                    problems.machine(
+                        format!(
+                            "--require direct: {path} cannot be opened with O_DIRECT: {reason}"
+                        ),
+                        remedy,
+                    )
+                }
                 Some(_) => {}
             }
         }

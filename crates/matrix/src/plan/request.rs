@@ -349,7 +349,12 @@ pub struct MatrixRequest {
     pub engine: EngineChoice,
 
     /// Fail unless gds (cuFile does not fall back), direct (files support O_DIRECT)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Accelerator and engine")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Accelerator and engine"
+    )]
     pub require: Vec<Requirement>,
 
     /// The placement of threads and buffers.
@@ -447,8 +452,6 @@ impl MatrixRequest {
     /// files from end to end.
     pub fn verifies_existing_data(&self) -> bool {
         let reads = |op: &Operation| op.direction() == Direction::Read;
-        self.verify
-            && self.ops.iter().any(reads)
-            && !self.ops.contains(&Operation::Write)
+        self.verify && self.ops.iter().any(reads) && !self.ops.contains(&Operation::Write)
     }
 }

@@ -192,9 +192,7 @@ impl Bench<'_> {
             },
             fill,
             // The null path reads nothing that could be verified.
-            verify: plan.request.verify
-                && only_reads
-                && cell.transport.path != PathKind::Null,
+            verify: plan.request.verify && only_reads && cell.transport.path != PathKind::Null,
             pattern: Pattern::new(plan.request.tune.seed, stream_of(path)),
             warmup: Duration::from_secs_f64(plan.request.warmup_seconds),
             duration,

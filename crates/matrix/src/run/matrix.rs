@@ -82,7 +82,8 @@ pub fn run(
     side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let settings = settings(plan.request.requires(Requirement::Gds), plan.request.tune.machine.cufile_stats);
+    let settings =
+        settings(plan.request.requires(Requirement::Gds), plan.request.tune.machine.cufile_stats);
     // Cells that need what does not open say why.
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
@@ -312,8 +313,7 @@ impl Matrix<'_> {
         }
         let pattern = ContentState::Pattern { seed: plan.request.tune.seed };
         let keeps = |file: &&FilePlan| {
-            file.content == Some(pattern)
-                && (plan.request.verify || plan.request.tune.regenerate)
+            file.content == Some(pattern) && (plan.request.verify || plan.request.tune.regenerate)
         };
         let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
             files.iter().copied().partition(keeps);
@@ -412,7 +412,12 @@ fn broken_demand(
         return Some(Reason::saying(text));
     }
     let path = cell.transport.path;
-    let text = fallback::broken_demand(plan.request.requires(Requirement::Gds), path, evidence, transfers)?;
+    let text = fallback::broken_demand(
+        plan.request.requires(Requirement::Gds),
+        path,
+        evidence,
+        transfers,
+    )?;
     Some(Reason::saying(text))
 }
 
@@ -445,7 +450,8 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
                 }
             ),
             errno: error.errno(),
-            remedy: fallback::remedy(plan.request.requires(Requirement::Gds), error).map(str::to_string),
+            remedy: fallback::remedy(plan.request.requires(Requirement::Gds), error)
+                .map(str::to_string),
         },
         WorkerFailure::Short { visit, moved } => Reason {
             text: format!(

@@ -85,7 +85,8 @@ impl TrainError {
             }
             _ => (cause, remedy),
         };
-        let fell_back = self.transfer().and_then(|e| fallback::remedy(plan.request.require.is_some(), e));
+        let fell_back =
+            self.transfer().and_then(|e| fallback::remedy(plan.request.require.is_some(), e));
         Note::new(cause, self.to_string(), fell_back.map_or(remedy, str::to_string))
     }
 

@@ -134,8 +134,10 @@ pub fn run_on_hosts(
 fn devices(plan: &TrainPlan) -> Result<(AcceleratorSet, Option<Arc<Driver>>), TrainError> {
     let accelerators = AcceleratorSet::open(&plan.transport)?;
     let needed = plan.transport.path.needs_cufile();
-    let cufile =
-        hold_cufile(needed, &settings(plan.request.require.is_some(), plan.request.tune.cufile_stats));
+    let cufile = hold_cufile(
+        needed,
+        &settings(plan.request.require.is_some(), plan.request.tune.cufile_stats),
+    );
     Ok((accelerators, cufile?))
 }
 

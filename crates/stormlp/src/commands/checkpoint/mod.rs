@@ -196,7 +196,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let cufile = plan.path().needs_cufile();
     let start = Start {
         opening: output::drawn(&announced(&plan)),
-        cufile: cufile.then(|| (plan.request.require.is_some(), plan.save.accelerators().collect())),
+        cufile: cufile
+            .then(|| (plan.request.require.is_some(), plan.save.accelerators().collect())),
         hosts: peers.hosts()?,
         report: CheckpointReport::new(delivery.head(host, session), plan, Default::default()),
     };

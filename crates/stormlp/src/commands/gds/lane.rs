@@ -60,7 +60,8 @@ pub(crate) fn measure(
     let outputs = Outputs::create(&plan.request.name, (delivery, None), (peers, session))?;
     let start = Start {
         opening: opening.join("\n"),
-        cufile: needs_cufile.then(|| (plan.request.requires(Requirement::Gds), plan.devices.clone())),
+        cufile: needs_cufile
+            .then(|| (plan.request.requires(Requirement::Gds), plan.devices.clone())),
         hosts,
         report,
     };
