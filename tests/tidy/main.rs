@@ -321,6 +321,30 @@ fn the_sample_in_the_readme_is_a_whole_screen() {
     }
 }
 
+/// The rows and columns of a screen of `gds`: its column heads, the first word of each line above and
+/// below them, and the end of its answer. Footnotes, warnings and figures depend on the machine.
+fn shape(screen: &str) -> Vec<String> {
+    let lines = screen.lines().filter(|line| !line.starts_with(['$', '[']));
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with("    ")).collect();
+    let (answer, above) = lines.split_last().unwrap();
+    let heads = above.iter().find(|line| line.contains("GiB/s")).unwrap();
+    let mut shape = vec![heads.split_whitespace().collect::<Vec<_>>().join(" ")];
+    let first_words = above.iter().filter_map(|line| line.split_whitespace().next());
+    shape.extend(first_words.filter(|word| *word != "warning:").map(str::to_string));
+    shape.push(answer[answer.find('(').unwrap()..].replace(|c: char| c.is_ascii_digit(), ""));
+    shape
+}
+
+#[test]
+fn the_sample_in_the_readme_is_drawn_as_today() {
+    let readme = read("README.md");
+    let sample = readme.split("```text\n").nth(1).unwrap().split("\n```").next().unwrap();
+    let folder = "crates/stormlp/src/any_report/tests/snapshots";
+    let snapshot = read(format!("{folder}/stormlp__any_report__tests__documents__gds_screen.snap"));
+    let drawn = snapshot.splitn(3, "---\n").nth(2).unwrap().trim_end();
+    assert_eq!(shape(sample), shape(drawn), "record it again: benches/record_sample.py");
+}
+
 #[test]
 fn words_are_those_of_the_field() {
     // What was once written in place of the usual word. Spelt apart, so that this list is none.
