@@ -1,8 +1,8 @@
 //! Payload of generated files: bytes that neither compression nor deduplication can shrink.
 //!
-//! Every 4 KiB block of every file has its own generator, keyed by seed, file and block. So no
-//! block is ever repeated, any block can be regenerated alone (to verify what was read), and
-//! threads need no coordination.
+//! Every 4 KiB block of every file has a generator of random bytes, keyed by seed, file and block.
+//! So no block is ever repeated, any block can be regenerated alone (to verify reads), and threads
+//! need no coordination.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,7 +1,7 @@
 //! The bytes of samples: sizes, formats, content, names and the generation of datasets.
 //!
-//! A format here is only bytes and positions. Nothing in this crate opens a device: the generator
-//! writes through `stormlp-transfer`, and readers receive bytes from whoever moved them.
+//! A format here is only bytes and positions. This crate opens no device: the generator writes
+//! through `stormlp-transfer`, and readers receive bytes from their caller.
 
 #![forbid(unsafe_code)]
 

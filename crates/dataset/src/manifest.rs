@@ -1,4 +1,4 @@
-//! The manifest of a dataset: what stormlp made, with sizes and checksums.
+//! The manifest of a dataset: the files that stormlp made, with sizes and checksums.
 //!
 //! While files are being made, each completed one gets a line in a journal, so that a killed run
 //! can be continued. Once all are made, the journal becomes the manifest. Both are dotfiles in the
@@ -111,7 +111,7 @@ pub enum ManifestError {
     Unusable {
         /// The manifest or journal.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
 }
@@ -140,8 +140,8 @@ impl ManifestHead {
         path.strip_prefix(folder).ok().and_then(Path::to_str).is_some_and(|name| self.names(name))
     }
 
-    /// Whether a path relative to the dataset's folder is that of one of its files or their side
-    /// files, whatever their prefix: `train/img_003_of_168.npz`. It does not tell who made the file.
+    /// Whether a path relative to the dataset's folder names one of its files or their side files,
+    /// whatever their prefix: `train/img_003_of_168.npz`. It does not tell who made the file.
     #[must_use]
     pub fn names(&self, path: &str) -> bool {
         let mut parts = path.strip_prefix("index/").unwrap_or(path).split('/');
@@ -184,7 +184,7 @@ impl Manifest {
     /// Parses a manifest.
     ///
     /// # Errors
-    /// What is wrong with it; names that lead out of the folder are rejected.
+    /// The fault; names that lead out of the folder are rejected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let manifest: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         check_head(&manifest.head)?;

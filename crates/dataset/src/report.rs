@@ -1,4 +1,4 @@
-//! Generation and verification of datasets, as plain data: what a run would do, did, and found.
+//! Generation and verification of datasets, as plain data: the plan, work and findings of a run.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use stormlp_core::note::{Cause, Note};
 use stormlp_core::path::EngineKind;
 use stormlp_core::warning::Warning;
 
-/// What a run would make; printed by `stormlp datagen --dry-run`.
+/// The files that a run would make; printed by `stormlp datagen --dry-run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GenerateOutline {
     /// The dataset folder.
@@ -84,7 +84,7 @@ pub struct GenerateReport {
     pub engine: EngineKind,
     /// Whether files were written with `O_DIRECT`.
     pub direct: bool,
-    /// The object store and what was asked of it, if the files are objects.
+    /// The object store and the requests to it, if the files are objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_store: Option<ObjectStore>,
     /// Warnings for the user.
@@ -105,7 +105,7 @@ pub struct Verification {
     /// The names of files that are not there.
     #[serde(default)]
     pub missing: Vec<String>,
-    /// Why files could not be read, and what to do: nothing is known of their content.
+    /// Why files could not be read, and the remedy; their content is unknown.
     #[serde(default)]
     pub unread: Vec<Note<Cause>>,
     /// Warnings for the user.

@@ -40,7 +40,7 @@ pub enum SizeRule {
 pub enum SizeDraw {
     /// All ranks draw the same numbers (DLIO up to MLPerf Storage v2.0).
     Shared,
-    /// Each of `ranks` generating ranks draws its own numbers (v3.0).
+    /// Each of `ranks` generating ranks draws separate numbers (v3.0).
     PerRank {
         /// The number of generating ranks, at least 1.
         ranks: u32,
@@ -133,7 +133,7 @@ impl FileSizes {
         }
     }
 
-    /// DLIO's `D`: the extent of a sample in each dimension if nothing is drawn.
+    /// DLIO's `D`: the extent of a sample in each dimension if it is not drawn.
     #[must_use]
     pub fn nominal(&self) -> &SampleShape {
         &self.nominal

@@ -14,7 +14,7 @@ pub const DEFAULT_SEED: u64 = 42;
 /// Dataset options that a workload does not specify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
 pub struct DatasetDefaults {
-    /// Number of ranks DLIO would use: in v3, each rank draws its own sizes.
+    /// Number of ranks DLIO would use: in v3, each rank draws separate sizes.
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = whole::<u32>(1..))]
     pub generator_ranks: u32,

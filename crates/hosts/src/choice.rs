@@ -17,7 +17,7 @@ use crate::pmix::Pmix;
 /// The shortest time for a library to start: hosts of a large job are started one after another.
 const LEAST_START: Duration = Duration::from_secs(10);
 
-/// How long a launcher may take to hear that a process cannot start.
+/// Maximum time for a launcher to hear that a process cannot start.
 const GIVING_UP: Timeouts =
     Timeouts { silence: Duration::from_secs(5), start: Duration::from_secs(5) };
 
@@ -70,7 +70,7 @@ pub fn join(
             Err(_) if stop.is_stopped() => return Err(GroupError::Stopped { during: FINDING }),
             Err(why) => tried.push(format!("{candidate}: {why}")),
         }
-        // It timed out waiting for the others, and another library would do the same.
+        // It timed out waiting for the other processes, and another library would do the same.
         if begun.elapsed() >= patience.start {
             break;
         }
@@ -84,14 +84,14 @@ pub fn join(
     Err(GroupError::NotFound { launch: to_text(environment.launch), tried })
 }
 
-/// Aborts a launched job on behalf of a process that failed before joining the others: they would
-/// wait for it. Open MPI ends them by itself, hydra does not.
+/// Aborts a launched job on behalf of a process that failed before joining: the other processes
+/// would wait for it. Open MPI ends them by itself, hydra does not.
 pub fn give_up(environment: &Environment, code: u8) {
     let several = environment.size() != Some(1);
     let Some(fd) = environment.pmi_fd.filter(|_| several) else {
         return;
     };
-    // Without a connection the others have to notice by themselves.
+    // Without a connection the other processes have to notice by themselves.
     if let Ok(engine) = CommThread::start(GIVING_UP, &StopToken::new(), move || Pmi1::init(fd)) {
         engine.abort(code);
     }
@@ -111,7 +111,7 @@ fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
     if environment.has_pmix {
         candidates.push(Choice::Pmix);
     }
-    // The others start programs of every MPI and do not say which one is in use.
+    // The remaining launchers start programs of every MPI and do not say which one is in use.
     let brings_mpi = matches!(
         launch.by,
         Launcher::OpenMpi | Launcher::Hydra | Launcher::Mvapich | Launcher::Pals

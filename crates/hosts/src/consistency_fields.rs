@@ -1,5 +1,5 @@
-//! What all processes of a run must have in common. It is derived from the complete configuration
-//! of each, minus explicit exceptions, so that a new option cannot be forgotten.
+//! The settings that all processes of a run must share. It is derived from the complete
+//! configuration of each, minus explicit exceptions, so that a new option cannot be forgotten.
 
 use serde::Serialize;
 use stormlp_core::difference::{ConsistencyField, fields_but, text};

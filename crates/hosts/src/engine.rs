@@ -14,7 +14,7 @@ use stormlp_core::stop::StopToken;
 use crate::error::GroupError;
 use crate::rounds::{AT_BARRIER, Ask, Backend, EXCHANGING, Health, LibraryView, Rounds, Then};
 
-/// Timeout for a library to shut down; a lost host must not hold up the others.
+/// Timeout for a library to shut down; a lost host must not hold up the rest.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Timeout for a round that is still running while this process ends.
 const LAST_ROUND: Duration = Duration::from_secs(1);
@@ -23,12 +23,12 @@ const BEAT: Duration = Duration::from_millis(250);
 /// Poll interval for the liveness of the hosts being waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long the others may keep this process waiting.
+/// Maximum time that other processes may keep this one waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// How long a process may be silent, or late for the barrier of a step.
     pub silence: Duration,
-    /// How long it may take until all have met: launchers start some processes later than others.
+    /// Maximum time until all have met: launchers do not start all processes at once.
     pub start: Duration,
 }
 
@@ -46,8 +46,8 @@ pub(crate) struct CommThread {
 }
 
 impl CommThread {
-    /// Initialises a library on its own thread, within the time that `patience` allows and unless a
-    /// stop is requested.
+    /// Initialises a library on a separate thread, within the time that `patience` allows and
+    /// unless a stop is requested.
     ///
     /// # Errors
     /// Why the library cannot be used.
@@ -119,7 +119,7 @@ impl CommThread {
         &self.seen
     }
 
-    /// How long the others may be silent at present.
+    /// Maximum silence of other processes at present.
     pub(crate) fn patience(&self) -> Duration {
         if self.health.have_met() {
             self.patience.silence
@@ -172,7 +172,8 @@ impl CommThread {
         let limit = match (self.health.busy_for(), self.hears()) {
             (None, _) => FAREWELL,
             (Some(_), true) => LAST_ROUND,
-            // The library cannot deliver it; the others have to notice that this process ends.
+            // The library cannot deliver it; the other processes have to notice that this process
+            // ends.
             (Some(_), false) => return,
         };
         self.health.break_off(lost(AT_BARRIER, "this host ends the run"));
@@ -222,8 +223,8 @@ impl CommThread {
         }
     }
 
-    /// Fails if the others have been silent for too long, which is a short time after a stop: hosts
-    /// that answer do so within one heartbeat.
+    /// Fails if other processes have been silent for too long, which is a short time after a stop:
+    /// hosts that answer do so within one heartbeat.
     fn look_around(&self, during: &'static str) -> Result<(), GroupError> {
         let is_stopped = self.stop.is_stopped();
         let limit = match (is_stopped, self.stop.is_hurried()) {

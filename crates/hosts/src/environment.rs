@@ -1,9 +1,9 @@
-//! What launchers pass to their processes through the environment.
+//! The environment variables with which launchers start processes.
 
 /// Launcher information from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
-    /// The launcher that started this process together with others; `None` if there is none.
+    /// The launcher that started this process as one of several; `None` without a launcher.
     pub launch: Option<Launch>,
     /// The rank of this process, if the environment gives it.
     pub rank: Option<u32>,
@@ -27,9 +27,9 @@ pub struct Launch {
 pub enum Launcher {
     /// Open MPI's `mpirun`.
     OpenMpi,
-    /// Hydra: the `mpiexec` of MPICH and Intel MPI, and others that speak PMI-1.
+    /// Hydra: the `mpiexec` of MPICH and Intel MPI, and other launchers that speak PMI-1.
     Hydra,
-    /// MVAPICH's own launcher.
+    /// MVAPICH's launcher.
     Mvapich,
     /// Slurm's `srun`.
     Slurm,
@@ -43,7 +43,7 @@ pub enum Launcher {
     Pmix,
 }
 
-/// The variables that hold the number of processes and the rank, most specific first.
+/// The variables that hold the number of processes and the rank, ordered from specific to general.
 const VARIABLES: [(Launcher, &str, &str); 7] = [
     (Launcher::OpenMpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     (Launcher::Mvapich, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
@@ -96,7 +96,7 @@ impl Environment {
         let pmi_fd = variable("PMI_FD").and_then(|fd| fd.trim().parse().ok());
         let told =
             VARIABLES.into_iter().find_map(|(by, size, rank)| Some((by, number(size)?, rank)));
-        // Hydra's own variable, which it sets alongside those of other launchers' protocols.
+        // Hydra's variable, which it sets in addition to variables of other launchers' protocols.
         let here = number("MPI_LOCALNRANKS");
         let (by, size, rank) = match told {
             // The inherited variables do not describe what hydra started.

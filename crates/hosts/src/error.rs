@@ -8,12 +8,12 @@ use stormlp_core::note::Cause;
 /// Why processes cannot work together, or no longer can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// A launcher started several processes, but nothing on this host lets them find each other.
+    /// A launcher started several processes, but no library on this host lets them find each other.
     #[error("{launch}, but they cannot find each other: {}", .tried.join("; "))]
     NotFound {
         /// The launcher and its process count.
         launch: String,
-        /// What was tried, and why it failed.
+        /// The attempts, and why each failed.
         tried: Vec<String>,
     },
     /// The library sees a different number of processes than the launcher started.
@@ -23,7 +23,7 @@ pub enum GroupError {
         launch: String,
         /// The library that was opened.
         library: String,
-        /// What it sees, in words.
+        /// The number and ranks that it sees, as text.
         seen: String,
     },
     /// The library that `STORMLP_GROUP` names is not available.
@@ -34,7 +34,7 @@ pub enum GroupError {
         /// Why not.
         why: String,
     },
-    /// A stop was requested while the others did not respond.
+    /// A stop was requested while other processes did not respond.
     #[error("stopped {during}; the others had not responded yet")]
     Stopped {
         /// The operation in progress.
@@ -90,7 +90,7 @@ impl GroupError {
         }
     }
 
-    /// What the user can do now.
+    /// The next step for the user.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => {

@@ -1,5 +1,5 @@
-//! What ends a run early that keeps files in a folder, whatever its lane: the folder, its files, its
-//! threads, other hosts.
+//! Causes that end a run with files early, in every lane: the folder, its files, its threads, other
+//! hosts.
 
 use std::path::{Path, PathBuf};
 
@@ -42,13 +42,13 @@ pub enum Fault {
     /// Something that stormlp did not make is in the way.
     #[error("{path} is in the way and was not made by stormlp")]
     InTheWay {
-        /// What is in the way.
+        /// The file or folder in the way.
         path: PathBuf,
     },
     /// The cuFile path fell back, and the run forbids fallbacks.
     #[error("{summary}")]
     FellBack {
-        /// What ran, and that fallbacks are forbidden.
+        /// The path that ran, and that fallbacks are forbidden.
         summary: String,
     },
     /// Another host did not join, or cannot be reached.
@@ -103,7 +103,7 @@ impl Fault {
         }
     }
 
-    /// What the user can do now, where the lane knows nothing better.
+    /// The next step for the user, unless the lane knows a better one.
     pub fn remedy(&self) -> &str {
         // An object that is missing in the run was there before.
         let of_object = |error: &TransferError| match error.is_not_found() {

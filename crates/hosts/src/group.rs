@@ -16,7 +16,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The group of a single process. None of its operations takes time.
+    /// The group of a single process. Its operations return at once.
     pub fn alone() -> Self {
         let seen = LibraryView { rank: 0, size: 1, library: String::new() };
         Self { seen, backend: "none", engine: None }
@@ -51,7 +51,7 @@ impl Group {
         self.backend
     }
 
-    /// The library's own description, such as `Open MPI v4.1.4`; empty without a library.
+    /// The library's description, such as `Open MPI v4.1.4`; empty without a library.
     pub fn library(&self) -> &str {
         &self.seen.library
     }
@@ -66,13 +66,13 @@ impl Group {
     /// Waits for all processes.
     ///
     /// # Errors
-    /// If the others do not arrive in time, or the library fails.
+    /// If another process does not arrive in time, or the library fails.
     pub fn barrier(&self) -> Result<(), GroupError> {
         self.engine.as_ref().map_or(Ok(()), CommThread::barrier)
     }
 
     /// Starts a barrier, and calls `then` on a thread of the group once all have arrived.
-    /// [`Self::overdue`] shows whether a process has fallen silent; nothing else ends the wait.
+    /// [`Self::overdue`] shows whether a process has fallen silent; no other event ends the wait.
     pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(())),
@@ -81,8 +81,8 @@ impl Group {
     }
 
     /// Starts the barrier at the end of a step, like [`Self::barrier_then`], and passes `then` the
-    /// time the others kept this process waiting, or nothing if a process was interrupted in the
-    /// meantime ([`Self::works`]). All must give the same `next`.
+    /// time for which other processes kept this one waiting, or `None` if a process was interrupted
+    /// in the meantime ([`Self::works`]). All must give the same `next`.
     pub fn step_then(
         &self,
         next: Next,
@@ -127,7 +127,7 @@ impl Group {
     /// Exchanges `bytes` with all processes and returns their values by rank.
     ///
     /// # Errors
-    /// If the others do not arrive in time, or the library fails.
+    /// If another process does not arrive in time, or the library fails.
     pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
         match &self.engine {
             None => Ok(vec![bytes.to_vec()]),
@@ -136,7 +136,7 @@ impl Group {
     }
 
     /// Starts to exchange `bytes` like [`Self::all_gather`], and calls `then` on a thread of the
-    /// group. As with [`Self::barrier_then`], nothing ends the wait.
+    /// group. As with [`Self::barrier_then`], the wait has no timeout.
     pub fn all_gather_then(
         &self,
         bytes: Vec<u8>,
@@ -152,7 +152,7 @@ impl Group {
     /// left the last. Empty if alone.
     ///
     /// # Errors
-    /// If the others do not arrive in time, or the library fails.
+    /// If another process does not arrive in time, or the library fails.
     pub fn barriers(&self, count: u32) -> Result<Vec<Duration>, GroupError> {
         match &self.engine {
             None => Ok(Vec::new()),
@@ -160,7 +160,7 @@ impl Group {
         }
     }
 
-    /// The timeout error, if the others have been silent for longer than `limit`.
+    /// The timeout error, if another process has been silent for longer than `limit`.
     pub fn overdue(&self, limit: Duration) -> Option<GroupError> {
         self.engine.as_ref().and_then(|engine| engine.overdue(limit))
     }
@@ -170,7 +170,7 @@ impl Group {
         self.engine.as_ref().and_then(CommThread::broken)
     }
 
-    /// How long the others may be silent at present.
+    /// Maximum silence of other processes at present.
     pub fn patience(&self) -> Duration {
         self.engine.as_ref().map_or(Duration::MAX, CommThread::patience)
     }
@@ -183,7 +183,7 @@ impl Group {
     }
 
     /// Aborts the whole run after a failure, with this exit code. If the library still responds, it
-    /// ends the others and possibly this process too, so this must be the last call.
+    /// ends the other processes and possibly this one too, so this must be the last call.
     pub fn abort(&self, code: u8) {
         if let Some(engine) = &self.engine {
             engine.abort(code);

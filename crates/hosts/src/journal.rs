@@ -17,7 +17,7 @@ use stormlp_core::json;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Disk, Kind, Reader, Storage as _};
 
-/// Maximum length of a line; those of real runs have less than a tenth of it.
+/// Maximum length of a line; real runs need less than a tenth of it.
 const LONGEST_LINE: u64 = 16 << 20;
 
 /// The journal of one run.
@@ -53,7 +53,7 @@ impl Journal {
         Ok(self.flush()?)
     }
 
-    /// Writes pending lines, over what was left of an earlier attempt.
+    /// Writes pending lines, over the rest of an earlier attempt.
     fn flush(&mut self) -> Result<(), TransferError> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -62,8 +62,8 @@ impl Journal {
         Disk.write_at(file, &self.path, self.whole_bytes, &self.unwritten)?;
         self.whole_bytes += self.unwritten.len() as u64;
         self.unwritten.clear();
-        // Written data survives this process. To survive the machine it must be synced, which takes
-        // at most a twentieth of the time: this may be the storage under test.
+        // Written data survives this process. To survive the machine it must be synced, for at most
+        // a twentieth of the time: this may be the storage under test.
         if self.synced.is_none_or(|(since, took)| since.elapsed() >= took * 19) {
             let begun = Instant::now();
             Disk.sync(file, &self.path)?;
@@ -72,7 +72,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the journal, whose units are in the report now.
+    /// Removes the journal, once its units are in the report.
     pub(crate) fn remove(&mut self) -> Result<(), TransferError> {
         (self.file, self.whole_bytes) = (None, 0);
         self.unwritten.clear();

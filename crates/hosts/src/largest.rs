@@ -1,6 +1,7 @@
 //! The driver of searches for the largest count that passes: `train --find-max`, `kvcache --find-max`.
 //!
-//! [`Search`] decides what is tried next and a lane runs it; here is what both have in common.
+//! [`Search`] chooses the next count and a lane runs it; this module holds the code that both
+//! share.
 
 use std::time::Instant;
 
@@ -14,11 +15,11 @@ use stormlp_transfer::run_context::now;
 use crate::saver::Saver;
 use crate::session::Session;
 
-/// A search: what is known so far.
+/// A search: the results so far.
 pub struct Trials<T: Tried, R> {
     /// Decides what is tried next.
     pub search: Search,
-    /// What was found.
+    /// The answer so far.
     pub find: Largest<T, T::Limit>,
     /// The reports of full runs, each with its count.
     pub full: Vec<(u32, R)>,
@@ -46,7 +47,7 @@ impl<T: Tried, R> Trials<T, R> {
     }
 }
 
-/// What came of trying a count.
+/// The outcome of trying a count.
 #[derive(Debug)]
 pub enum Attempt<T> {
     /// It ran.
@@ -57,7 +58,7 @@ pub enum Attempt<T> {
     Ended(Ending),
 }
 
-/// A lane's search: what it runs for a count, and what it reports.
+/// A lane's search: its run for a count, and its report.
 pub trait CountTrials {
     /// The plan of a run.
     type Plan: Serialize + Clone;
@@ -69,13 +70,13 @@ pub trait CountTrials {
     /// The search.
     fn trials(&mut self) -> &mut Trials<Self::Tried, Report<Self::Plan, Self::Results>>;
 
-    /// Runs so many, and keeps what was measured.
+    /// Runs so many, and keeps the measurements.
     ///
     /// # Errors
-    /// If nothing at all can be run, or storage failed.
+    /// If no count can be run, or storage failed.
     fn attempt(&mut self, count: u32, kind: RunKind) -> Result<Attempt<Self::Tried>, Failure>;
 
-    /// The time that a run takes, before one has run.
+    /// The expected time of a run, before one has run.
     fn expected_seconds(&self, kind: RunKind) -> f64;
 
     /// Ends the search, and whether it does so otherwise than it `ended`.
@@ -90,9 +91,9 @@ pub trait CountTrials {
     ) -> Report<Self::Plan, Self::Results>;
 }
 
-/// Tries counts until the answer is known or the user stops it, and saves the report after each: that
-/// of the full run at the answer, or of no run. What was measured before a failure is kept: then that
-/// is how the search ended.
+/// Tries counts until the answer is known or the user stops it, and saves the report after each:
+/// the report of the full run at the answer, or of no run. Measurements before a failure are kept:
+/// the failure is then the end of the search.
 ///
 /// # Errors
 /// If it fails before any count was tried.

@@ -1,4 +1,4 @@
-//! What the processes of a run know of each other from how they introduced themselves.
+//! The processes of a run, as they introduced themselves to each other.
 
 use stormlp_core::difference;
 use stormlp_core::group::Member;

@@ -1,12 +1,12 @@
-//! What several hosts measured, as one.
+//! Measurements of several hosts, combined.
 
 use stormlp_core::evidence::Evidence;
 use stormlp_core::group::Member;
 use stormlp_core::path::PathKind;
 
-/// For each process, whether host-wide figures are to be counted there: processes of one host see the
-/// same devices. Each counts until it has done its own
-/// work, so of those of a machine it is the one that `counted` most.
+/// For each process, whether host-wide figures are to be counted there: processes of one host see
+/// the same devices. Each counts until its work is done, so the process of a machine with the
+/// largest count (`counted`) is chosen.
 pub fn count_members_once(members: &[Member], counted: impl Fn(usize) -> u64) -> Vec<bool> {
     let most = |nth: usize| {
         let is_same = |other: &usize| members[*other].shares_host_with(&members[nth]);
@@ -16,8 +16,8 @@ pub fn count_members_once(members: &[Member], counted: impl Fn(usize) -> u64) ->
     (0..members.len()).map(most).collect()
 }
 
-/// Evidence for all hosts: that of the first host that did not take the path `asked`, so that a
-/// fallback on any host is never hidden. Requests to object stores are those of all hosts.
+/// Evidence for all hosts, from the first host that did not use the path `asked`, so that a
+/// fallback on any host is never hidden. Requests to object stores are summed over all hosts.
 pub fn evidence_of_all<'e>(
     asked: PathKind,
     evidence: impl Iterator<Item = &'e Evidence> + Clone,

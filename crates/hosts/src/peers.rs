@@ -1,5 +1,5 @@
-//! The processes of a run on several hosts before its first byte: who takes part, and whether all
-//! have made the same plan.
+//! The processes of a run on several hosts before its first byte: the members, and whether all have
+//! made the same plan.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub struct Peers {
     local_storage: bool,
 }
 
-/// The outcome of planning in a process: what it would run, or why it cannot.
+/// The outcome of planning in a process: its plan, or why it has none.
 type Ready = Result<Vec<ConsistencyField>, Note<Cause>>;
 
 impl Peers {
@@ -101,7 +101,7 @@ impl Peers {
         self.own().map_or(1, here)
     }
 
-    /// The rank of this process among those of its host.
+    /// The rank of this process among the processes of its host.
     pub fn rank_here(&self) -> usize {
         let earlier = self.members.iter().take_while(|one| one.rank < self.group.rank());
         self.own().map_or(0, |own| earlier.filter(|one| one.shares_host_with(own)).count())
@@ -118,7 +118,7 @@ impl Peers {
     /// Sends a value to all processes and returns the values of all, by rank.
     ///
     /// # Errors
-    /// If the others cannot be reached, or their message does not match.
+    /// If other processes cannot be reached, or their message does not match.
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Vec<T>, Failure> {
         exchange(&self.group, value)
     }
@@ -126,7 +126,7 @@ impl Peers {
     /// The first process's value, sent to all.
     ///
     /// # Errors
-    /// If the others cannot be reached, or the first process has no value.
+    /// If other processes cannot be reached, or the first process has no value.
     pub fn from_first<T>(&self, own: &Option<T>) -> Result<T, Failure>
     where
         T: Serialize + DeserializeOwned,
@@ -242,8 +242,8 @@ impl Peers {
         })
     }
 
-    /// Checks that all processes see a file that one of them writes to `folder`, unless each host
-    /// is said to have its own. A read-only folder is not checked.
+    /// Checks that all processes see a file that one of them writes to `folder`, unless hosts are
+    /// said to have separate folders. A read-only folder is not checked.
     ///
     /// # Errors
     /// All processes fail alike if one does not see it.
@@ -283,7 +283,7 @@ impl Peers {
         warning.into_iter().collect()
     }
 
-    /// The warning that each host has data of its own, if so, and `did` something with it.
+    /// The warning that hosts have separate data, if so, with the verb for its use (`did`).
     pub fn local_warning(&self, did: &str) -> Option<Warning> {
         self.local_storage.then(|| {
             let fact = format!(
@@ -296,7 +296,7 @@ impl Peers {
     /// How the processes found each other, and the cost of a barrier.
     ///
     /// # Errors
-    /// If the others cannot be reached.
+    /// If other processes cannot be reached.
     pub fn facts(&self) -> Result<GroupFacts, Failure> {
         let group = &self.group;
         let mut took = group.barriers(FEW_BARRIERS)?;

@@ -11,7 +11,7 @@ use crate::rounds::{Backend, LibraryView};
 const USUAL_VALUE_BYTES: usize = 1024;
 
 /// Maximum bytes of a whole line. Slurm reads at most 1024 at once, although it announces that
-/// number as the maximum value length, and takes the rest of a longer line for another one.
+/// number as the maximum value length, and reads the rest of a longer line as another one.
 const LINE_BYTES: usize = 1000;
 
 /// Maximum bytes of a key.
@@ -20,13 +20,13 @@ const KEY_BYTES: usize = 64;
 /// Maximum bytes of a launcher's answer: far more than any value that fits [`LINE_BYTES`].
 const ANSWER_BYTES: u64 = 64 << 10;
 
-/// The most processes of a job, far beyond any machine: a larger number is nonsense.
+/// Maximum number of processes of a job, far beyond any machine: a larger number is nonsense.
 const MOST_PROCESSES: u32 = 1 << 24;
 
 /// How much of an unexpected answer is shown.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// The most bytes of one process in one exchange, far beyond any report.
+/// Maximum bytes of one process in one exchange, far beyond any report.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The connection to the launcher.
@@ -39,7 +39,7 @@ pub(crate) struct Pmi1 {
     piece_bytes: usize,
     rank: u32,
     size: u32,
-    /// Number of all-gathers so far, so that each uses its own keys.
+    /// Number of all-gathers so far, so that each uses new keys.
     rounds: u64,
 }
 
@@ -136,7 +136,7 @@ impl Backend for Pmi1 {
             let mut whole = Vec::new();
             for number in 0..count {
                 let piece = self.get(&format!("{stem}-{rank}-{number}"))?;
-                // Every process cuts its bytes alike, so a longer piece is not one of its own.
+                // Every process cuts its bytes alike, so a longer piece comes from elsewhere.
                 let piece = bytes_of(&piece).filter(|piece| piece.len() <= self.piece_bytes);
                 whole.extend(piece.ok_or("a piece is not encoded bytes")?);
             }

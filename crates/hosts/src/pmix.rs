@@ -1,5 +1,5 @@
 //! PMIx: `srun --mpi=pmix`, Open MPI's `mpirun` and PRRTE provide a server for it. Waiting blocks
-//! in the kernel, so it takes no CPU time from the threads that read.
+//! in the kernel, so it uses no CPU time of the threads that read.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -8,7 +8,7 @@ use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::rounds::{Backend, LibraryView};
 
-/// Names the library to use and disables all others.
+/// Names the library to use and disables the rest.
 const LIBRARY_VARIABLE: &str = "STORMLP_LIBPMIX";
 const LIBRARY: &str = "libpmix.so.2";
 /// `PMIX_RANK_WILDCARD`: a key that concerns all processes.
@@ -89,7 +89,7 @@ type Fence = unsafe extern "C" fn(*const Process, usize, *const Info, usize) -> 
 type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
 type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Process, usize) -> c_int;
 
-/// The functions in use of an opened library, which is never closed: it has its own threads.
+/// The functions in use of an opened library, which is never closed, because it starts threads.
 pub(crate) struct PmixLibrary {
     path: String,
     init: Init,
@@ -108,7 +108,8 @@ pub(crate) struct PmixLibrary {
 pub(crate) fn find() -> Result<PmixLibrary, String> {
     let named = std::env::var(LIBRARY_VARIABLE).ok();
     let path = named.filter(|path| !path.is_empty()).unwrap_or_else(|| LIBRARY.to_string());
-    // SAFETY: this is the name of a PMIx library, whose initialisers are meant to run on loading.
+    // SAFETY: this is the name of a PMIx library, which is meant to run its initialisers on
+    // loading.
     let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
     let opened = opened.map_err(|error| error.to_string())?;
     // SAFETY: each name has the type that the PMIx standard gives it.
@@ -143,7 +144,7 @@ pub(crate) struct Pmix {
     library: PmixLibrary,
     own: Process,
     size: u32,
-    /// Number of all-gathers so far, so that each uses its own keys.
+    /// Number of all-gathers so far, so that each uses new keys.
     rounds: u64,
 }
 
@@ -187,11 +188,11 @@ impl Pmix {
             rank => of_rank(rank),
         };
         checked("PMIx_Get", answer, &asked)?;
-        // SAFETY: on success the address is null or that of a value now owned by the caller.
+        // SAFETY: on success the address is null or points to a value now owned by the caller.
         let found = unsafe { value.as_ref() }.and_then(read);
         if let Some(value) = ptr::NonNull::new(value) {
             // SAFETY: PMIx allocates values, and the bytes in them, with malloc for the caller to
-            // free; nothing refers to either any more.
+            // free; no reference to either is left.
             unsafe {
                 let held = *value.as_ptr();
                 if held.kind == BYTE_OBJECT {

@@ -1,6 +1,6 @@
 //! The thread that owns a library, and the protocol between hosts.
 //!
-//! A library waits for all without a timeout and does not report whether the others are alive.
+//! A library waits for all without a timeout and does not report whether other processes are alive.
 //! Hosts therefore meet in rounds: twice a second each states what it is doing, and a collective
 //! operation takes place in the round after which all request the same one. A host that stays
 //! silent has died or hangs.
@@ -23,7 +23,8 @@ use crate::error::GroupError;
 /// of them before it is killed.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long after a suspension of this process the loss of others is attributed to it.
+/// Time after a suspension of this process within which the loss of other processes is attributed
+/// to it.
 const AFTERMATH: Duration = Duration::from_secs(30);
 
 pub(crate) const AT_BARRIER: &str = "at a barrier";
@@ -49,16 +50,16 @@ pub(crate) trait Backend {
 pub(crate) struct LibraryView {
     pub(crate) rank: u32,
     pub(crate) size: u32,
-    /// The library's own description.
+    /// The library's description.
     pub(crate) library: String,
 }
 
-/// What follows the barrier of a step, on all hosts alike.
+/// The step after a barrier, equal on all hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// The barrier of another step: no heartbeats until then.
     Step,
-    /// Work that may take one host much longer than another: all send heartbeats meanwhile.
+    /// Work with a very different duration on each host: all send heartbeats meanwhile.
     Work,
 }
 
@@ -84,7 +85,7 @@ pub(crate) enum Ask {
     Gather(Vec<u8>, Then<Vec<Vec<u8>>>),
     /// This many consecutive barriers.
     Barriers(u32, Then<Vec<Duration>>),
-    /// The barrier of a step; it yields nothing if a host was interrupted in the meantime.
+    /// The barrier of a step; it yields `None` if a host was interrupted in the meantime.
     Step {
         came: Instant,
         next: Next,
@@ -137,7 +138,7 @@ struct Pulse {
 }
 
 impl Health {
-    /// For a process that the others miss after `silence`.
+    /// For a process that is missed by the rest after `silence`.
     pub(crate) fn new(silence: Duration) -> Self {
         Self {
             pulse: Mutex::new(Pulse { last: Instant::now(), stood_still: None }),
@@ -176,8 +177,8 @@ impl Health {
         pulse.last = now;
     }
 
-    /// Replaces `error` if this process itself was suspended just before: then the others are not
-    /// at fault.
+    /// Replaces `error` if this process itself was suspended just before: then the other processes
+    /// are not at fault.
     pub(crate) fn explain(&self, error: GroupError) -> GroupError {
         self.beat();
         let pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
@@ -296,7 +297,7 @@ impl<B: Backend> Rounds<B> {
         })
     }
 
-    /// How long the step's barrier kept this host waiting; nothing if a host was interrupted.
+    /// How long the step's barrier kept this host waiting; `None` if a host was interrupted.
     fn step(&mut self, came: Instant, next: Next) -> Result<Option<Duration>, GroupError> {
         let came = match self.health.is_in_rounds() {
             true if self.agree(Word::Step)? => return Ok(None),
@@ -334,7 +335,7 @@ impl<B: Backend> Rounds<B> {
     fn agree(&mut self, word: Word) -> Result<bool, GroupError> {
         self.health.in_rounds.store(true, Ordering::Relaxed);
         let ends_at_stop = matches!(word, Word::Step | Word::Edge);
-        // Hosts that know of the stop no longer take part in steps.
+        // Hosts that know of the stop skip the steps.
         while !(self.told && ends_at_stop) {
             let words = self.round(word)?;
             if self.told && ends_at_stop {

@@ -39,8 +39,8 @@ pub struct Saver {
     /// When the last save of a unit ended, and how long it took.
     last: Option<(Instant, Duration)>,
     /// The epochs so far, and how many of them are in the saved report. The whole report is saved
-    /// when there are twice as many: all reports together then write about twice what the last one
-    /// does.
+    /// when there are twice as many: all reports together then write about twice the bytes of the
+    /// last one.
     epochs: u64,
     saved_epochs: u64,
 }
@@ -64,7 +64,8 @@ impl Saver {
             Ok(Self::at(&folder.join("report.json"), true, made))
         };
         let saver = peers.agree(session.group.leads().then(create).transpose())?;
-        // Others may create folders there, too: the number in the name is the first process's.
+        // Other programs may create folders there, too: the number in the name is the first
+        // process's.
         let name = saver.as_ref().and_then(|saver| saver.folder().file_name().map(PathBuf::from));
         let folder = results.join(peers.from_first(&name)?);
         Ok(saver.unwrap_or_else(|| Self::at(&folder.join("report.json"), false, Vec::new())))
@@ -129,7 +130,7 @@ impl Saver {
             return Ok(());
         }
         let written = self.written(report);
-        // The report has the units of an earlier run's journal, which must not be taken for new
+        // The report contains the units of an earlier run's journal, which must not count as new
         // ones.
         let begun = written.and_then(|()| Ok(self.journal.remove()?));
         begun.map_err(|error| self.not_saved(error))
@@ -154,8 +155,8 @@ impl Saver {
         }
     }
 
-    /// Saves the results so far after a checkpoint or a trial, unless that would take more than a
-    /// twentieth of the run.
+    /// Saves the results so far after a checkpoint or a trial, unless saving would use more than a
+    /// twentieth of the run's time.
     pub fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) {
         self.saves_if_due(report);
     }
@@ -176,7 +177,7 @@ impl Saver {
         self.keep = true;
         self.unsaved = self.written(report).err();
         if self.unsaved.is_none() {
-            // The report has all units now, so a remaining journal adds nothing.
+            // The report contains all units now, so a remaining journal is redundant.
             let _ = self.journal.remove();
         }
     }
@@ -230,7 +231,7 @@ impl Drop for Saver {
         if self.keep {
             return;
         }
-        // Files that remain if this fails, or if the folder is used by others, do no harm.
+        // Files that remain if this fails, or if the folder is used by other programs, do no harm.
         let _ = Disk.remove(&self.path);
         for folder in &self.made {
             let _ = Disk.remove_folder(folder);
@@ -238,8 +239,8 @@ impl Drop for Saver {
     }
 }
 
-/// Creates a new folder in `results`, called `stem` or with a number appended. Returns it, and what
-/// was created, innermost first.
+/// Creates a new folder in `results`, called `stem` or with a number appended. Returns it, and the
+/// folders created, innermost first.
 ///
 /// # Errors
 /// With exit code 4 if it cannot be created.

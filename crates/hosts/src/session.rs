@@ -1,5 +1,5 @@
-//! The context of every command besides its arguments: stop token, storage, start time, the other
-//! processes, and where messages go.
+//! The context of every command, apart from its arguments: stop token, storage, start time, the
+//! other processes, and where messages go.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub struct Session {
     pub trial_storage: Arc<dyn Storage>,
     /// The command: `gds`, `train`.
     pub command: &'static str,
-    /// The processes of this run, on this host and on others.
+    /// The processes of this run, on all hosts.
     pub group: Arc<Group>,
     screen: Screen,
     started_at: DateTime<Utc>,
@@ -104,8 +104,8 @@ impl Session {
         }
     }
 
-    /// The facts that a run needs whose files are at `places`. GPU libraries are tried, in
-    /// `directory` if given, only if it `uses_gpu`.
+    /// The facts for a run with files at `places`. GPU libraries are tried, in `directory` if
+    /// given, only if it `uses_gpu`.
     ///
     /// # Errors
     /// As [`Self::host_facts`].
@@ -119,7 +119,7 @@ impl Session {
         Ok(facts)
     }
 
-    /// The facts that a run needs whose transfers take `path` to `device`, with data in `folders`.
+    /// The facts for a run with transfers over `path` to `device`, with data in `folders`.
     ///
     /// # Errors
     /// As [`Self::host_facts`].

@@ -1,5 +1,5 @@
-//! The files of a checkpoint run that MLPerf Storage's own tools read, with DLIO's keys and units
-//! ("GB" is GiB).
+//! The files of a checkpoint run that MLPerf Storage's tools read, with DLIO's keys and units ("GB"
+//! is GiB).
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ use crate::official::{self, Metadata, OutputFile, free_folder, pretty};
 use stormlp_show::stamp::{self, iso_after};
 
 /// The files of a run, in the layout of its edition. The folder is named after the second in which
-/// the run started, or after the next second whose folder is not `taken`.
-/// They are for `folder`, which their metadata names.
+/// the run started, or after the next second without a folder in `taken`. They are for `folder`,
+/// which their metadata names.
 #[must_use]
 pub fn files(
     report: &CheckpointReport,
@@ -198,7 +198,8 @@ fn counted_share(plan: &CheckpointPlan) -> f64 {
     }
 }
 
-/// `RANK_per_epoch_stats.json`: every rank divides the size of the whole checkpoint by its own time.
+/// `RANK_per_epoch_stats.json`: every rank divides the size of the whole checkpoint by the time
+/// that it needed.
 fn per_epoch_stats(report: &CheckpointReport, rank: u64) -> Value {
     let started = &report.head.started_at;
     let mut epoch = json!({ "start": iso_after(started, 0.0) });

@@ -1,5 +1,5 @@
-//! A run by DLIO, mlpstorage or `--mlperf-output` as a document: `summary.json` and the files of the
-//! ranks beside it.
+//! A run by DLIO, mlpstorage or `--mlperf-output` as a document: `summary.json` and the files of
+//! the ranks next to it.
 //!
 //! Only means and extremes are computed. "MB" and "GB" in DLIO's keys are MiB and GiB, and are shown
 //! as such.
@@ -74,7 +74,7 @@ pub fn document(run: &DlioRun) -> Document {
     document
 }
 
-/// Warnings about DLIO's own figures.
+/// Warnings about DLIO's figures.
 fn warnings(metric: &Value) -> Vec<Warning> {
     let samples = numbers(&metric["train_throughput_samples_per_second"]);
     let nonsense = samples.iter().any(|samples| *samples <= 0.0);
@@ -157,7 +157,7 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
     facts.add("files of", counted(ranks as u64, "rank"));
 }
 
-/// Whether stormlp's run includes DLIO's own work; checkpoint runs say only that they do.
+/// Whether stormlp's run includes the work of DLIO; checkpoint runs say only that they do.
 fn client(mark: &Value) -> Option<String> {
     let mut client = mark.get("client")?.clone();
     if client.is_null() {

@@ -1,6 +1,6 @@
-//! The files of a KV-cache run that MLPerf Storage's own tools read, with the keys and the
-//! arithmetic of its client ("gbps" is GiB/s): all bytes, those after the window included, over the
-//! window. What stormlp does not measure is left out.
+//! The files of a KV-cache run that MLPerf Storage's tools read, with the keys and the arithmetic
+//! of its client ("gbps" is GiB/s): all bytes, those after the window included, over the window.
+//! Figures that stormlp does not measure are left out.
 
 use serde_json::{Map, Value, json};
 use stormlp_core::stats::mean;
@@ -15,7 +15,7 @@ use crate::official::{Metadata, OutputFile, free_folder, pretty, run_moment};
 use crate::submission::{AGGREGATES, aggregate};
 
 /// The files of a run. The folder is named after the second in which the run started, or after the
-/// next second whose folder is not `taken`.
+/// next second without a folder in `taken`.
 #[must_use]
 pub fn files(report: &KvcacheReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
     let started = stamp::unix_seconds(&report.head.started_at);
@@ -56,7 +56,7 @@ fn option_of(pass: &Pass) -> String {
     pass.option.map_or("custom".to_string(), |number| number.to_string())
 }
 
-/// What says that these are not the results of the official client.
+/// The mark that these are not the results of the official client.
 fn mark(report: &KvcacheReport) -> Value {
     json!({
         "version": report.head.host.stormlp_version,
@@ -65,7 +65,8 @@ fn mark(report: &KvcacheReport) -> Value {
     })
 }
 
-/// The arguments with mlpstorage's names. Those of a pass are absent if there are several.
+/// The arguments with mlpstorage's names. Arguments of a single pass are absent if there are
+/// several.
 fn args(report: &KvcacheReport) -> Value {
     let plan = &report.plan;
     let folder = plan.request.folder.as_ref().map(ToString::to_string);
@@ -142,8 +143,8 @@ fn summary_of(trial: &TrialResult) -> Value {
     })
 }
 
-/// Mean and percentiles. From single times in seconds they are what the client computes; else those
-/// that too few samples support are missing.
+/// Mean and percentiles. From single times in seconds they equal the client's; otherwise figures
+/// with too few samples are missing.
 fn latencies(times: Option<TimesMs>, singles: Option<&Vec<f64>>) -> Value {
     if let Some(singles) = singles.filter(|all| !all.is_empty()) {
         let mut ms: Vec<f64> = singles.iter().map(|seconds| seconds * 1e3).collect();

@@ -78,8 +78,8 @@ impl Metadata<'_> {
         files
     }
 
-    /// The file under mlpstorage's name. Its verification is never CLOSED or OPEN: only mlpstorage's
-    /// own runs are.
+    /// The file under mlpstorage's name. Its verification is never CLOSED or OPEN: only runs of
+    /// mlpstorage are.
     pub(crate) fn file(self) -> OutputFile {
         let moment = run_moment(self.started_unix_seconds);
         let name = format!("{}_{moment}_metadata.json", self.benchmark);
@@ -142,8 +142,8 @@ pub(crate) fn parent(is_v3: bool, host: &HostFacts, runs: &str) -> String {
     }
 }
 
-/// `value` with facts of the hosts by DLIO's keys and types: the CPU's name is a text up to v2.0, and a
-/// list since v3.0. Single facts are those of the first machine.
+/// `value` with facts of the hosts by DLIO's keys and types: the CPU's name is a text up to v2.0,
+/// and a list since v3.0. Single facts come from the first machine.
 pub(crate) fn with_hosts(mut value: Value, machines: &[Machine], is_v3: bool) -> Value {
     let first = &machines[0];
     value["num_hosts"] = machines.len().into();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Parses it; `NaN` and infinities (means of nothing) become `null`.
+/// Parses it; `NaN` and infinities (means without values) become `null`.
 ///
 /// # Errors
 /// For invalid JSON.

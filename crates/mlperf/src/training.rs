@@ -1,5 +1,5 @@
-//! The files of a training run that MLPerf Storage's own tools read: DLIO's `summary.json`, the
-//! times of each epoch and step, and the configuration folder, in the layout of v2.0 or v3.0.
+//! The files of a training run that MLPerf Storage's tools read: DLIO's `summary.json`, the times
+//! of each epoch and step, and the configuration folder, in the layout of v2.0 or v3.0.
 //!
 //! One run is one folder. "MB" and "GB" in DLIO's key names are MiB and GiB.
 
@@ -34,8 +34,8 @@ struct OneRun<'a> {
 
 /// The files of every run of `report`. `steps` are the times of every step, run by run; a run
 /// without them has no `load`, `proc` and `compute` lists. A run's folder is named after the second
-/// in which it started, or after the next second whose folder is not `taken`. They are for `folder`,
-/// which their metadata names.
+/// in which it started, or after the next second without a folder in `taken`. They are for
+/// `folder`, which their metadata names.
 #[must_use]
 pub fn files(
     report: &TrainReport,
@@ -305,8 +305,8 @@ fn put(entry: &mut Value, name: &str, au: f64, throughput: f64, times: Option<&[
 /// Listed even if they do not differ: mlpstorage always sets them.
 const ALWAYS: [&str; 2] = ["dataset.num_files_train", "dataset.data_folder"];
 
-/// Differences from the built-in workload as Hydra's overrides, which submission checkers take for
-/// changes. A workload that is not built in is its own base.
+/// Differences from the built-in workload as Hydra's overrides, which submission checkers read as
+/// changes. A workload that is not built in is the base itself.
 fn overrides(plan: &TrainPlan, workload: &Workload) -> Vec<String> {
     let mut lines = vec![format!("workload={}_{}", plan.workload, plan.accelerator)];
     let built_in = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();

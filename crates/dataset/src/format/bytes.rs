@@ -1,5 +1,5 @@
-//! Reading framing: the file as a source of bytes, and a window of a file whose fields are read
-//! with errors instead of panics.
+//! Reading framing: the file as a source of bytes, and a window of a file that returns errors
+//! instead of panics.
 
 use std::io;
 use std::path::{Path, PathBuf};

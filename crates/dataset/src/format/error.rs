@@ -14,9 +14,9 @@ pub enum FormatError {
         file: String,
         /// Offset in the file.
         offset: u64,
-        /// What the format, or the workload, expects there.
+        /// The value that the format, or the workload, expects there.
         expected: String,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// A read failed in the operating system.
@@ -32,8 +32,8 @@ pub enum FormatError {
 }
 
 impl FormatError {
-    /// What kept the file from being read, and what to do, as opposed to what is wrong with it: then
-    /// nothing is known of the file, and making it again would not help.
+    /// The reason why the file could not be read, and the remedy, if it was not its content: then
+    /// the file is unknown, and making it again would not help.
     #[must_use]
     pub fn unread(&self) -> Option<Note<Cause>> {
         let Self::Read { source, .. } = self else { return None };

@@ -26,7 +26,7 @@ pub(crate) trait Pieces {
     /// Receives the content bytes of the current piece in order, for checksums.
     fn content(&mut self, _bytes: &[u8]) {}
 
-    /// What remains to be done after all pieces are written.
+    /// The work that remains after all pieces are written.
     fn finish(&mut self) -> Finish {
         Finish::default()
     }

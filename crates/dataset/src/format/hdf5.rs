@@ -20,7 +20,7 @@ pub struct Hdf5;
 const DATA_AT: u64 = 2048;
 /// Bytes of one label, a 64-bit number.
 const LABEL_BYTES: u64 = 8;
-/// The most samples per file: their labels are made in one piece.
+/// Maximum number of samples per file: their labels are made in one piece.
 const MOST_SAMPLES: u64 = 1 << 24;
 /// Offset of the object header of `records`.
 const RECORDS_AT: usize = 0x320;
@@ -72,7 +72,7 @@ fn message(kind: u8, flags: u8, content: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The object header of an array of `dims` elements, whose `bytes` are at `offset`.
+/// The object header of an array of `dims` elements, with `bytes` at `offset`.
 fn description(dims: &[u64], element: [u8; 12], offset: u64, bytes: u64) -> Vec<u8> {
     // Each length is stored twice: the current one and the maximum.
     let lengths = dims.iter().chain(dims).flat_map(|dim| dim.to_le_bytes());

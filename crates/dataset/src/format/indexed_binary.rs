@@ -1,8 +1,8 @@
 //! `indexed_binary`: concatenated samples, with two arrays of 64-bit numbers in separate files:
 //! `.off.idx` has the offsets and `.sz.idx` the sizes.
 //!
-//! DLIO's own generator restarts the offsets every 2 GiB of a file, so its index is wrong beyond
-//! that. Offsets here are the true ones.
+//! DLIO's generator restarts the offsets every 2 GiB of a file, so its index is wrong beyond that.
+//! Offsets here are the true ones.
 
 use super::bytes::{ByteWindow, ReadAt, Span, read_span};
 use super::error::FormatError;

@@ -89,7 +89,7 @@ pub struct Patch {
     pub bytes: Vec<u8>,
 }
 
-/// What remains to be done after the last buffer of a file.
+/// The work that remains after the last buffer of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finish {
     /// Corrections near the start of the file.
@@ -121,7 +121,7 @@ pub enum SidePlace {
 pub struct FileLayout {
     /// Samples in the file.
     pub samples: u64,
-    /// What a reader of individual samples sees.
+    /// The ranges for a reader of individual samples.
     pub spans: Spans,
 }
 
@@ -137,7 +137,7 @@ pub enum Spans {
         /// Bytes from the start of one payload to the start of the next.
         stride: u64,
     },
-    /// Each sample, or group of samples, has its own range.
+    /// Each sample, or group of samples, has a range.
     Each(Vec<Span>),
 }
 

@@ -35,7 +35,7 @@ pub struct NpzMember {
 /// Reads the directory of the file `name`.
 ///
 /// # Errors
-/// If the end record or the directory is not that of a zip of stored members.
+/// If the end record or the directory does not describe a zip of stored members.
 pub fn read_members(name: &str, source: &mut dyn ReadAt) -> Result<Vec<NpzMember>, FormatError> {
     let (members_listed, directory) = read_end(name, source)?;
     let bytes = read_span(name, source, directory, "the zip directory")?;
@@ -175,10 +175,10 @@ impl<'a, 'w> WideFields<'a, 'w> {
 }
 
 /// Reads the local header of the file's first member and its numpy header from the first bytes of
-/// the file (512 are enough for what numpy writes), and returns the position of the array.
+/// the file (512 are enough for numpy's), and returns the position of the array.
 ///
 /// # Errors
-/// If the headers are not those of a stored npy member, or it does not fit in `file_bytes`.
+/// If the headers do not describe a stored npy member, or it does not fit in `file_bytes`.
 pub fn read_head(
     name: &str,
     file_bytes: u64,
@@ -227,7 +227,7 @@ pub(super) fn read_array(
 /// end. A directory that starts before `offset` is not checked.
 ///
 /// # Errors
-/// If they are not those of a zip.
+/// If they are not a zip's.
 pub fn check_tail(name: &str, offset: u64, tail: &[u8]) -> Result<(), FormatError> {
     let window = ByteWindow::new(name, offset, tail);
     let Some(end) = tail.len().checked_sub(END_BYTES) else {
@@ -244,7 +244,7 @@ pub fn check_tail(name: &str, offset: u64, tail: &[u8]) -> Result<(), FormatErro
     }
 }
 
-/// The array inside the member's data, whose start is in the window.
+/// The array inside the member's data, which starts in the window.
 fn array_of(
     name: &str,
     member: &str,

@@ -70,7 +70,7 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
     };
     let mut rest = bytes;
     let stored = Value::read(&mut rest, STRUCT, MOST_NESTED);
-    // Field numbers here and below are those of parquet.thrift.
+    // Field numbers here and below are parquet.thrift's.
     let parts = stored.as_ref().and_then(|stored| Some((stored.integer(3)?, stored.list(4)?)));
     let Some((rows, groups)) = parts else {
         return wrong("parquet metadata", "malformed metadata");

@@ -1,4 +1,4 @@
-//! `.png`: a real image of exactly the requested size, whose pixels are the content.
+//! `.png`: a real image of exactly the requested size, with the content as its pixels.
 //!
 //! Random pixels cannot be compressed, so a PNG of them is about as large as they are, and its
 //! compressed stream consists of stored blocks. Image data is in 64 KiB chunks, as Pillow writes
@@ -29,7 +29,7 @@ const IMAGE_CHUNK: u64 = 65_536;
 /// Header of a zlib stream without compression.
 const ZLIB_HEAD: [u8; 2] = [0x78, 0x01];
 const ZLIB_SUM: u64 = 4;
-/// The most bytes of a stored block.
+/// Maximum bytes of a stored block.
 const STORED_BLOCK: u64 = 65_535;
 const STORED_HEAD: u64 = 5;
 /// Above this number of pixels Pillow warns of a decompression bomb; the rest is filler.
@@ -105,7 +105,7 @@ impl Format for Png {
     }
 }
 
-/// A chunk whose frame and content are known.
+/// A chunk with a known frame and content.
 fn whole_chunk(kind: [u8; 4], content: &[u8]) -> Vec<u8> {
     let mut chunk = (content.len() as u32).to_be_bytes().to_vec();
     chunk.extend(kind);

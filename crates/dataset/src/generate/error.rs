@@ -19,7 +19,7 @@ pub enum GenerateError {
     Occupied {
         /// The dataset folder.
         folder: PathBuf,
-        /// What it holds: a complete dataset, an unfinished one, or files of unknown origin.
+        /// Its contents: a complete dataset, an unfinished one, or files of unknown origin.
         what: String,
         /// Whether `--resume` would continue it.
         resumable: bool,
@@ -57,7 +57,7 @@ pub enum GenerateError {
     /// the size of files, or the old dataset was changed.
     #[error("{what}")]
     Setup {
-        /// What is missing, and why.
+        /// The missing part, and why.
         what: String,
         /// The remedy; empty if the reason is sufficient.
         remedy: String,
@@ -226,7 +226,7 @@ impl GenerateError {
     }
 }
 
-/// What to do first about a request to an object store; nothing about a file.
+/// The first step for a failed request to an object store; empty for a file.
 fn of_object(error: &TransferError) -> String {
     error.object_remedy().map_or_else(String::new, |remedy| format!("{remedy}; "))
 }

@@ -18,7 +18,7 @@ use crate::content::BLOCK_BYTES;
 use crate::format::{EncodeError, FileSpec, Finish, SideFile, SidePlace, SinkError};
 use crate::manifest::{Journal, ManifestFile, ManifestSideFile, crc64_text};
 
-/// Destination of the files, and what the steps report to.
+/// Destination of the files, and the observer of the steps.
 pub(super) struct FileContext<'a> {
     pub(super) plan: &'a GeneratePlan,
     pub(super) way: WriteWay,
@@ -142,7 +142,7 @@ fn write(
     Ok((written, finish))
 }
 
-/// The same for a small file: without preallocation, engine, truncation or a sync of its own.
+/// The same for a small file: without preallocation, engine, truncation or a separate sync.
 fn write_small(
     context: &FileContext<'_>,
     driver: &mut Writer<'_>,

@@ -16,7 +16,7 @@ use stormlp_transfer::{
 use super::error::{GenerateError, LARGER_FILES};
 use super::plan::GeneratePlan;
 
-/// Upper bound on the memory of a thread besides its buffers, and of the program itself.
+/// Upper bound on the memory of a thread in addition to its buffers, and of the program itself.
 const THREAD_BYTES: u64 = 4 << 20;
 const PROGRAM_BYTES: u64 = 32 << 20;
 
@@ -47,7 +47,7 @@ pub(super) fn check_memory(
 /// Rejects files above the file size limit of this process, before anything is made.
 pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<(), GenerateError> {
     if limit_bytes == u64::MAX || names_object(&plan.folder) {
-        // With many files, checking the size of each takes a while.
+        // With many files, checking the size of each is slow.
         return Ok(());
     }
     let mut sizes =

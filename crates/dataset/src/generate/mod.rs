@@ -1,8 +1,8 @@
 //! Dataset generation: parallel over files, direct to storage, and resumable.
 //!
-//! [`run`] makes no decisions: a [`GeneratePlan`] says which dataset goes where and what may happen
-//! to existing files. Each file is written under a temporary name, renamed once it is complete, and
-//! then listed in the journal. So a killed run leaves nothing that looks finished but is not.
+//! [`run`] makes no decisions: a [`GeneratePlan`] says which dataset goes where and which existing
+//! files may be removed. Each file is written under a temporary name, renamed once it is complete,
+//! and then listed in the journal. So a killed run leaves no file that looks finished but is not.
 
 mod error;
 mod file;

@@ -1,4 +1,4 @@
-//! What is generated where: the plan of a run, its outline, and whether there is room.
+//! The plan of a run, its outline, and whether there is room.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ const OBJECT_DEPTH: usize = 4;
 /// The sizes of fewer files than these are drawn in no time.
 const MANY_FILES: u64 = 100_000;
 
-/// What may happen to the contents of the folder.
+/// The treatment of the folder's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Existing {
-    /// Nothing: an occupied folder is an error.
+    /// An occupied folder is an error.
     Refuse,
-    /// Complete files of the same dataset are kept; all others are made.
+    /// Complete files of the same dataset are kept; the rest is made.
     Resume,
     /// An existing dataset is removed.
     Overwrite,
@@ -49,7 +49,7 @@ pub struct GeneratePlan {
     pub dataset: Dataset,
     /// Whether it is a starter set, for the manifest.
     pub starter: bool,
-    /// What may happen to existing files.
+    /// The treatment of existing files.
     pub existing: Existing,
     /// Number of threads; 0 means [`default_threads`].
     pub threads: usize,
@@ -145,8 +145,8 @@ impl GeneratePlan {
     }
 }
 
-/// Refuses a dataset of many files that is larger than the whole file system, before their sizes are
-/// drawn, which would take minutes. The drawn sizes decide later about all others.
+/// Refuses a dataset of many files that is larger than the whole file system, before their sizes
+/// are drawn, which would need minutes. For all other datasets the drawn sizes decide later.
 ///
 /// # Errors
 /// [`GenerateError::Space`], or if the folder's file system cannot be queried.
@@ -155,7 +155,7 @@ pub fn check_room(
     folder: &Path,
     recipe: &Recipe,
 ) -> Result<(), GenerateError> {
-    // An invalid recipe is refused by what it lacks.
+    // An invalid recipe is refused later, with its fault.
     let about = recipe.estimated_bytes().unwrap_or(0.0);
     let is_large = |space: &Space| about > space.total_bytes as f64;
     let many = recipe.train_files >= MANY_FILES;

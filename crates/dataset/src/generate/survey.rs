@@ -1,5 +1,5 @@
-//! The survey before the first byte: what the folder holds, what is kept, and whether the rest
-//! fits.
+//! The survey before the first byte: the contents of the folder, the files to keep, and whether the
+//! rest fits.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::manifest::{
 };
 use crate::names::Split;
 
-/// What an object is that a killed run of stormlp's did not put.
+/// The description of an object that no killed run of stormlp put.
 const UNMARKED: &str = "an object that no journal lists and that has no mark of stormlp's";
 
 /// The work to be done.
@@ -47,8 +47,8 @@ impl Survey {
     }
 }
 
-/// The work left after what is listed in the journal of the first process, which has just surveyed
-/// the folder.
+/// The work left after the files listed in the journal of the first process, which has just
+/// surveyed the folder.
 pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
     let record = Record::load(&*plan.storage, &plan.folder)?;
     let listed = |index: &u64| {
@@ -157,9 +157,9 @@ fn walk(
     Ok(())
 }
 
-/// Removes what the manifest or journal lists, and temporary files that a killed run left. If any
-/// entry is not what was made, nothing is removed. A killed run that had `begun` may have put objects
-/// without listing them: those have its names, and stormlp's mark.
+/// Removes the files that the manifest or journal lists, and temporary files that a killed run
+/// left. If any entry was changed, no file is removed. A killed run that had `begun` may have put
+/// objects without listing them: those have its names, and stormlp's mark.
 fn remove_dataset(
     plan: &GeneratePlan,
     listed: &HashMap<String, ManifestFile>,
@@ -229,9 +229,9 @@ fn refuse_changed(
 /// The folders that have the files of a dataset.
 const FOLDERS: [&str; 4] = ["train", "valid", "index/train", "index/valid"];
 
-/// Unlisted entries with one of the dataset's names. Those with a temporary name were left by a killed
-/// run, and so were marked objects with the names of the one that had `begun`; for all others it is
-/// unknown whether stormlp made them.
+/// Unlisted entries with one of the dataset's names. Those with a temporary name were left by a
+/// killed run, and so were marked objects with the names of the run that had `begun`; for the rest
+/// it is unknown whether stormlp made them.
 fn unlisted(
     plan: &GeneratePlan,
     listed: &HashMap<String, ManifestFile>,
@@ -290,10 +290,10 @@ pub fn unlisted_objects(
     Ok(found)
 }
 
-/// Whether a path is that of a listed file or of one of its side files.
+/// Whether a path names a listed file or one of its side files.
 fn is_listed(listed: &HashMap<String, ManifestFile>, path: &str) -> bool {
     let beside = |file: &ManifestFile| file.side_files.iter().any(|side| side.name == path);
-    // Side files are next to their file or in a folder of their own: few datasets have any.
+    // Side files are next to their file or in a separate folder: few datasets have any.
     listed.contains_key(path) || listed.values().any(beside)
 }
 

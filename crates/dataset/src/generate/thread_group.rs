@@ -12,9 +12,9 @@ use super::plan::GeneratePlan;
 /// How often progress is reported.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Runs `work` once per item, each on its own thread. The calling thread reports the value of
-/// `done` to the observer until all have finished. A thread that panics sets `failed`, which the
-/// others should check so that they do not continue in vain.
+/// Runs `work` once per item, each on a new thread. The calling thread reports the value of `done`
+/// to the observer until all have finished. A thread that panics sets `failed`, which the other
+/// threads should check so that they do not continue in vain.
 ///
 /// # Errors
 /// If a thread panicked or could not be started.

@@ -1,7 +1,6 @@
 //! Verification of a dataset: every file against its manifest, or against its format if there is
-//! none. Nothing is written. And the state of a file that a manifest or journal lists: only files
-//! that are still as they were made are ever removed or replaced, anything else may be someone's
-//! data.
+//! none. No file is written. And the state of a file that a manifest or journal lists: only files
+//! that are still as they were made are ever removed or replaced, any other file may be user data.
 
 use std::fmt;
 use std::io;
@@ -101,16 +100,16 @@ pub fn verify(
 /// Why a file is not known to be good.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// It is not what was made: what it is.
+    /// It differs from the file that was made: how.
     Bad(String),
-    /// There is nothing of this name.
+    /// There is no file of this name.
     Missing(String),
-    /// It could not be read, so nothing is known of it.
+    /// It could not be read, so its content is unknown.
     Unread(Note<Cause>),
 }
 
 impl Fault {
-    /// What kept the file of this name from being looked at or read.
+    /// The reason why the file of this name could not be examined or read.
     fn of_transfer(name: &str, error: TransferError) -> Self {
         let what = format!("{name}: {}", error.reason());
         match error {
@@ -124,7 +123,7 @@ impl Fault {
         }
     }
 
-    /// What is wrong with a file's format, or kept it from being read.
+    /// The fault of a file's format, or the reason why it could not be read.
     fn of_format(error: &FormatError) -> Self {
         match error {
             FormatError::Read { file, source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -145,7 +144,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The number of bytes read of file `index`, or what is wrong with it.
+/// The number of bytes read of file `index`, or its fault.
 fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Result<u64, Fault> {
     let name = plan.dataset.path(index);
     let path = plan.folder.join(&name);
@@ -200,7 +199,7 @@ pub(super) fn check_side_files(
     Ok(())
 }
 
-/// Without a manifest: checks the format's own framing and index, the number of samples and the
+/// Without a manifest: checks the format's framing and index, the number of samples and the
 /// expected size.
 pub(super) fn check_framing(
     plan: &GeneratePlan,
@@ -227,7 +226,7 @@ pub(super) fn check_framing(
 
 /// The checksum of a file, read from storage: its cached pages are dropped first.
 fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, TransferError> {
-    // If nothing can be dropped, the cache is as good a source as any.
+    // If no page can be dropped, the cache is as good a source as any.
     let _ = storage.drop_cached(path);
     let file = storage.handle(path, Access::Read, false)?;
     let mut digest = Digest::new(CHECKSUM);
@@ -251,9 +250,9 @@ pub enum FileState {
     Whole(ManifestFile),
     /// It is empty.
     Empty,
-    /// It is the original file, but truncated or altered: what it is now.
+    /// It is the original file, but truncated or altered: its description now.
     Damaged(String),
-    /// A different entry is under its name: what it is.
+    /// A different entry is under its name: its description.
     Foreign(String),
 }
 

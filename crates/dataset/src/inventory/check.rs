@@ -18,12 +18,12 @@ use crate::format::{FileLayout, FormatError, OpenFile};
 use crate::names::Split;
 use crate::section::DataFormat;
 
-/// The most names in a finding, before it gives the number of further ones.
+/// Maximum number of names in a finding, before it counts the rest.
 const MAX_NAMES: u64 = 3;
 /// A larger relative deviation of the mean sample size from the workload's causes a warning.
 const MAX_MEAN_STRAY: f64 = 0.25;
 
-/// What a dataset has unlike its workload: a warning, or why it cannot be used.
+/// A difference of a dataset from its workload: a warning, or why it cannot be used.
 pub type Finding = Result<Warning, Note<Cause>>;
 
 fn refuse(cause: Cause, fact: String, remedy: impl Into<String>) -> Finding {
@@ -94,8 +94,8 @@ fn recovery(inventory: &FoundDataset, datagen: &str) -> String {
     }
 }
 
-/// Files of a finished dataset that are no longer among the first that the workload uses: others
-/// take their places, if there are enough.
+/// Files of a finished dataset that are no longer among the first that the workload uses: other
+/// files replace them, if there are enough.
 fn gone(
     inventory: &FoundDataset,
     dataset: &Dataset,
@@ -230,7 +230,7 @@ fn list(names: impl Iterator<Item = impl Display>, count: u64) -> String {
     }
 }
 
-/// Files whose size differs from the manifest.
+/// Files with another size than in the manifest.
 fn wrong_sizes(inventory: &FoundDataset, remedy: &str) -> Option<Finding> {
     let record = inventory.record.as_ref()?;
     let all = inventory.train.files.iter().chain(&inventory.valid.files);
@@ -285,7 +285,7 @@ fn framing(
     mean_size(inventory, dataset, share).into_iter().collect()
 }
 
-/// A file whose framing is wrong, or could not be read.
+/// A file with wrong framing, or one that could not be read.
 fn unusable(error: &FormatError, remedy: &str) -> Finding {
     error.unread().map_or_else(|| refuse(Cause::Storage, error.to_string(), remedy), Err)
 }

@@ -23,8 +23,8 @@ pub struct Inventory {
     pub foreign: Vec<String>,
     /// Samples per file, from the manifest or the first file; `None` if unknown.
     pub samples_per_file: Option<u64>,
-    /// Number of training files that a run reads by default: those that a finished stormlp manifest
-    /// lists, or those found. Takes precedence over the workload.
+    /// Number of training files that a run reads by default: the files that a finished stormlp
+    /// manifest lists, or the files found. It overrides the workload.
     pub files: Option<u64>,
     /// Whether a stormlp manifest says that generation was interrupted.
     pub unfinished: bool,
@@ -44,11 +44,11 @@ impl Inventory {
     }
 }
 
-/// The most names of foreign files passed to a plan.
+/// Maximum number of foreign files that a plan receives by name.
 const MAX_FOREIGN: usize = 10;
 
-/// The inventory of a folder as it will be once `dataset` is made in it. For formats whose sizes
-/// are only known after writing, they are estimated.
+/// The inventory of a folder as it will be once `dataset` is made in it. If a format determines
+/// sizes only while writing, they are estimated.
 #[must_use]
 pub fn planned(folder: &Path, dataset: &Dataset) -> Inventory {
     let indices = (0..dataset.files()).filter(|index| dataset.place(*index).0 == Split::Train);

@@ -2,7 +2,7 @@
 //!
 //! A folder made by DLIO, without a manifest, is equally valid: files are found as in DLIO, by
 //! suffix, in `train/` and `valid/` or one level of subfolders, in the order of their names.
-//! [`check`] compares the findings with what a workload requires.
+//! [`check`] compares the findings with a workload's requirements.
 
 mod check;
 pub mod facts;

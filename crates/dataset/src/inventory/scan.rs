@@ -44,7 +44,7 @@ pub struct FoundDataset {
     pub train: FoundSplit,
     /// Evaluation files.
     pub valid: FoundSplit,
-    /// What stormlp recorded when it made the dataset.
+    /// The record that stormlp wrote when it made the dataset.
     pub record: Option<Record>,
 }
 
@@ -155,7 +155,7 @@ fn scan_folder(
             Kind::Folder => subfolders.push(name),
             Kind::File if has_suffix(&name, suffix) => {
                 let bytes = entry.facts.bytes;
-                // Only such a file can have holes; most have none and need not be opened.
+                // Only such a file can have holes; the rest need not be opened.
                 if entry.facts.allocated_bytes < bytes {
                     let holes = storage.hole_bytes(&root.join(&name), bytes);
                     found.hole_bytes += holes.unwrap_or(0);

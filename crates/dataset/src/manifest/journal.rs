@@ -31,7 +31,7 @@ struct End {
 enum EndPlace {
     /// To this offset of a file.
     File(File, u64),
-    /// To an object of their own.
+    /// To a separate object.
     Segment {
         /// The line that every journal begins with.
         head: String,
@@ -44,7 +44,7 @@ enum EndPlace {
 
 /// Lines of a segment, unless there are fewer for [`SEGMENT_PAUSE`].
 const SEGMENT_LINE_BYTES: usize = 64 << 10;
-/// The longest time for which an object may be unlisted while others follow it.
+/// Maximum time for which an object may be unlisted while further ones follow.
 const SEGMENT_PAUSE: Duration = Duration::from_secs(2);
 
 impl<'a> Journal<'a> {
@@ -101,7 +101,7 @@ impl<'a> Journal<'a> {
     }
 
     /// Adds a file that is about to get its name, in one write, so that a killed run leaves
-    /// complete lines; or an object that was put, which may wait for others.
+    /// complete lines; or an object that was put, which may wait for further ones.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -157,7 +157,7 @@ impl<'a> Journal<'a> {
     }
 }
 
-/// The name of a segment of the journal at `path`, which is one of the journals beside the first.
+/// The name of a segment of the journal at `path`, which is one of the journals next to the first.
 fn segment(path: &Path, number: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let process = name.strip_prefix(JOURNALS_BESIDE).unwrap_or("0");

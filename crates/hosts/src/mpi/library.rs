@@ -8,17 +8,17 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
 
-/// Names the library to use and disables all others.
+/// Names the library to use and disables the rest.
 const LIBRARY_VARIABLE: &str = "STORMLP_LIBMPI";
 /// Open MPI 4 and 5.
 const OPEN_MPI: [&CStr; 2] = [c"libmpi.so.40", c"libmpi_abi.so.0"];
-/// MPICH under the distributions' name, MPICH's own name (also Intel MPI's), MVAPICH's, and the
+/// MPICH under the distributions' name, MPICH's name (also Intel MPI's), MVAPICH's, and the
 /// standard ABI.
 const MPICH: [&CStr; 4] =
     [c"libmpich.so.12", c"libmpi.so.12", c"libmpi_abi.so.1", c"libmpi_abi.so.0"];
 
-/// An opened library, by its type of handles. It is never closed: it has its own threads and exit
-/// handlers.
+/// An opened library, by its type of handles. It is never closed, because it starts threads and has
+/// exit handlers.
 pub(crate) enum MpiLibrary {
     /// Handles are pointers.
     Pointers(MpiTable<*mut c_void>),
@@ -65,7 +65,7 @@ pub(crate) struct MpiTable<H> {
 /// Why none can be opened, or why the one found cannot be used.
 pub(crate) fn find(open_mpi: bool) -> Result<MpiLibrary, String> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
-        // SAFETY: the user names an MPI library, whose initialisers are meant to run on loading.
+        // SAFETY: the user names an MPI library, which is meant to run its initialisers on loading.
         let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
         let name = path.to_string_lossy().into_owned();
         let opened = opened.map_err(|error| format!("{LIBRARY_VARIABLE}: {error}"))?;
@@ -74,8 +74,8 @@ pub(crate) fn find(open_mpi: bool) -> Result<MpiLibrary, String> {
     let names: &[&CStr] = if open_mpi { &OPEN_MPI } else { &MPICH };
     for name in names {
         let text = name.to_string_lossy();
-        // Plug-ins of the library resolve its symbols in the global scope.
-        // SAFETY: these are names of MPI libraries, whose initialisers are meant to run on loading.
+        // Plug-ins of the library resolve its symbols in the global scope. SAFETY: these are names
+        // of MPI libraries, which are meant to run their initialisers on loading.
         if let Ok(opened) = unsafe { Opened::open(Some(&*text), RTLD_NOW | RTLD_GLOBAL) } {
             return examine(opened, text.into_owned());
         }
@@ -130,7 +130,7 @@ fn table<H>(
 }
 
 fn address(opened: &Opened, name: &CStr) -> Result<*mut c_void, String> {
-    // SAFETY: the symbol's address is taken as it is; nothing is read through it here.
+    // SAFETY: the symbol's address is taken as it is; it is not read here.
     let symbol = unsafe { opened.get::<*mut c_void>(name.to_bytes_with_nul()) };
     let symbol = symbol.map_err(|error| error.to_string())?;
     Ok(symbol.as_raw_ptr())

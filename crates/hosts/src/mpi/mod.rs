@@ -1,8 +1,8 @@
 //! MPI libraries: Open MPI, MPICH and its derivatives, and the standard ABI.
 //!
 //! Only a barrier and an all-gather are used, both in their non-blocking form: the waiter polls, at
-//! first continuously and then with increasingly long sleeps. A blocking barrier spins and takes
-//! CPUs from the threads that read.
+//! first continuously and then with increasingly long sleeps. A blocking barrier spins and uses the
+//! CPUs of the threads that read.
 
 mod library;
 
@@ -35,7 +35,7 @@ pub(crate) struct Mpi<H> {
 impl<H: Copy> Mpi<H> {
     /// Initialises the library on the thread that will make all calls.
     pub(crate) fn init(table: MpiTable<H>) -> Result<Self, String> {
-        // SAFETY: MPI takes no arguments where both are null, and this is the process's only call.
+        // SAFETY: MPI accepts null for both arguments, and this is the process's only call.
         check("MPI_Init", unsafe { (table.init)(std::ptr::null_mut(), std::ptr::null_mut()) })?;
         // A lost host must not end this process before its results are saved.
         // SAFETY: MPI is set up, and both handles are predefined ones of this flavour.
@@ -88,8 +88,8 @@ impl<H: Copy> Mpi<H> {
         let begun = Instant::now();
         loop {
             let mut done: c_int = 0;
-            // SAFETY: the request is one that was begun and is not over; the status has room for
-            // that of every flavour.
+            // SAFETY: the request is one that was begun and is not over; the status is large enough
+            // for every flavour.
             check("MPI_Test", unsafe {
                 (self.table.test)(
                     &raw mut request,
@@ -152,7 +152,7 @@ impl<H: Copy> Backend for Mpi<H> {
 fn version(get: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int) -> Option<String> {
     let mut text = vec![0u8; VERSION_BYTES + 1];
     let mut length: c_int = 0;
-    // SAFETY: the text is longer than what any flavour writes, and stays terminated.
+    // SAFETY: the text is longer than any flavour's answer, and stays terminated.
     let answer = unsafe { get(text.as_mut_ptr().cast(), &raw mut length) };
     let text = CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy();
     // Open MPI adds the packager and more after a comma; MPICH writes one fact per line.

@@ -27,11 +27,11 @@ use waiting_notes::WaitingNotes;
 
 pub use series::sum as sum_of_series;
 
-/// Poll interval for the end of the run while waiting for the others.
+/// Poll interval for the end of the run while waiting for other hosts.
 const LOOK: Duration = Duration::from_millis(100);
-/// Poll interval while waiting for something the others do immediately.
+/// Poll interval while waiting for an immediate reply of other hosts.
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long a stopped run waits for the others to notice it.
+/// How long a stopped run waits for other hosts to notice it.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// The same when a launcher ends this process: it kills the process after a second, and the results
 /// must be saved by then.
@@ -46,7 +46,7 @@ pub struct Hosts {
     pub members: Vec<Member>,
     /// How they found each other, and the cost of synchronising them.
     pub facts: GroupFacts,
-    /// Set once this host continues without the others.
+    /// Set once this host continues alone.
     apart: Arc<AtomicBool>,
     /// Set once all have agreed that the run stops.
     told: Arc<AtomicBool>,
@@ -72,8 +72,8 @@ impl Hosts {
         }
     }
 
-    /// Has hosts record in `folder` that they are waiting, which reveals those
-    /// that are not. Each has a directory there whose name begins with its rank.
+    /// Has hosts record in `folder` that they are waiting, which reveals those that are not. Each
+    /// has a directory there with a name that begins with its rank.
     #[must_use]
     pub fn with_waiting_notes(mut self, folder: &Path) -> Self {
         self.waiting_notes = Some(WaitingNotes::in_folder(folder));
@@ -85,7 +85,7 @@ impl Hosts {
         Member::names(&self.members)
     }
 
-    /// Whether this host lost or left the others, so that their runs may have ended differently.
+    /// Whether this host lost or left other hosts, so that their runs may have ended differently.
     pub fn are_apart(&self) -> bool {
         self.apart.load(Ordering::Relaxed)
     }
@@ -96,17 +96,17 @@ impl Hosts {
         hosts.map_or(stop.is_stopped(), |hosts| hosts.was_terminated() || hosts.are_apart())
     }
 
-    /// Whether one host was interrupted and all noticed it: nothing has failed.
+    /// Whether one host was interrupted and all noticed it: no host has failed.
     pub fn was_terminated(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Whether every host was interrupted individually: nothing has failed.
+    /// Whether every host was interrupted individually: no host has failed.
     pub fn were_all_stopped(&self) -> bool {
         self.all_stopped.load(Ordering::Relaxed)
     }
 
-    /// Continues without the others.
+    /// Continues alone.
     pub(crate) fn leave(&self) {
         self.apart.store(true, Ordering::Relaxed);
     }
@@ -156,9 +156,9 @@ impl Hosts {
     }
 
     /// Does `work` while all hosts exchange heartbeats; `stop` ends it on all hosts, whichever host
-    /// it is triggered on. Then waits for the others, unless `has_failed` says of the result that
-    /// there is nothing to wait for. Also returns whether all were interrupted, or why another
-    /// host was given up, in which case `stop` was triggered.
+    /// it is triggered on. Then waits for the other hosts, unless `has_failed` says of the result
+    /// that waiting is useless. Also returns whether all were interrupted, or why another host was
+    /// given up, in which case `stop` was triggered.
     pub fn alongside<T>(
         &self,
         stop: &StopToken,
@@ -181,7 +181,7 @@ impl Hosts {
     }
 
     /// Does `work` while a thread monitors whether a host is lost, in which case `stop` is
-    /// triggered. For callers whose own check does not run during this work.
+    /// triggered. For callers that do not check during this work.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -233,7 +233,7 @@ impl Hosts {
     }
 
     /// Exchanges `value` with all hosts and returns their values by rank; `None` if this host is
-    /// separated from the others, or was interrupted and did not hear from them soon.
+    /// separated from the rest, or was interrupted and did not hear from them soon.
     pub fn exchange<T: Serialize + DeserializeOwned>(
         &self,
         value: &T,
@@ -286,8 +286,8 @@ impl Hosts {
     }
 
     /// Tells hosts that wait for this one at a barrier that it was interrupted by `stop` and will
-    /// not arrive. If a launcher ended it, also waits briefly for the others to report the same: in
-    /// that case nothing has failed.
+    /// not arrive. If a launcher ended it, also waits briefly for the other hosts to report the
+    /// same: in that case no host has failed.
     pub fn say_stopped(&self, stop: &StopToken) {
         let Some(waiting_notes) = &self.waiting_notes else {
             return;
@@ -329,7 +329,7 @@ impl Hosts {
         }
         let limit = self.group.patience();
         let (rank, size) = (self.group.rank(), self.group.size());
-        // The others record that they are waiting before this host checks who does not.
+        // Other hosts record that they are waiting before this one checks which do not.
         self.group.overdue(limit / 4 * 3)?;
         let notes = self.waiting_notes.as_ref();
         if let Some(notes) = notes {
@@ -377,7 +377,7 @@ impl Alive {
         Ok(Self { done, thread })
     }
 
-    /// Ends monitoring when the work is done: from then on, whoever waits monitors the others.
+    /// Ends monitoring when the work is done: from then on, a waiting host monitors the rest.
     fn end(self) {
         drop(self.done);
         // The thread has no result.
@@ -385,7 +385,7 @@ impl Alive {
     }
 }
 
-/// How long a stopped run has waited for the others.
+/// How long a stopped run has waited for other hosts.
 #[derive(Default)]
 struct Farewell(OnceLock<Instant>);
 

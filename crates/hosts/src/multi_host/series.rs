@@ -2,8 +2,8 @@
 
 use stormlp_core::report::Series;
 
-/// The sum of series that started together. Other telemetry, such as that of devices, stays in each
-/// host's own report.
+/// The sum of series that started together. Other telemetry, such as device counters, stays in each
+/// host's report.
 pub fn sum(all: &[&Series]) -> Series {
     let longest = all.iter().map(|series| series.interval_seconds);
     let interval_seconds = longest.fold(0.0, f64::max);

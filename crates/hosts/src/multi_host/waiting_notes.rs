@@ -1,8 +1,8 @@
 //! Finds missing hosts: waiting hosts leave a note in the run's directory, where one can look up
 //! which ones did not.
 //!
-//! A library that waits for all does not show which host is missing. Nothing is written unless the
-//! wait has taken long, at which point the measurement is lost anyway.
+//! A library that waits for all does not show which host is missing. A host writes only after a
+//! long wait, at which point the measurement is lost anyway.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ impl WaitingNotes {
         self.folder.join(format!(".waiting-{rank}"))
     }
 
-    /// Records that this host is waiting; the others may look for its note after it has ended. If
+    /// Records that this host is waiting; other hosts may look for its note after it has ended. If
     /// it cannot be written, no host is named as missing.
     pub(super) fn wait(&self, rank: u32) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,8 +46,8 @@ impl WaitingNotes {
         self.folder.join(format!(".stopped-{rank}"))
     }
 
-    /// Records that this host was interrupted. If that cannot be written, the others wait for it
-    /// in vain.
+    /// Records that this host was interrupted. If that cannot be written, the other hosts wait for
+    /// it in vain.
     pub(super) fn stop(&self, rank: u32) {
         let _ = Disk.write(&self.end(rank), b"", Durability::Whole);
     }

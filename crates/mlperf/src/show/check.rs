@@ -1,4 +1,4 @@
-//! What a check of a tree found, failures first.
+//! Findings of the check of a tree, failures first.
 
 use crate::submission::FindingKind::{Advice, Failed, Passed, PassedOpen, Unknown, Warned};
 use crate::submission::TreeVerdict;

@@ -1,4 +1,4 @@
-//! What is wrong with a system description.
+//! Faults of a system description.
 
 use crate::submission::system_yaml::YamlFault;
 use stormlp_core::units::counted;

@@ -33,7 +33,7 @@ pub struct CheckReport {
     pub verdict: TreeVerdict,
     /// The edition of the runs; only 3.0 is checked.
     pub edition: String,
-    /// What shows the edition.
+    /// The fact that shows the edition.
     pub edition_from: String,
     /// How the tree is laid out.
     pub shape: TreeShape,
@@ -43,11 +43,11 @@ pub struct CheckReport {
     pub blocked_by: Vec<String>,
     /// The results that were found, such as `training unet3d`.
     pub results: Vec<String>,
-    /// What each rule found, in the order of the rules.
+    /// The findings of each rule, in the order of the rules.
     pub rules: Vec<Finding>,
 }
 
-/// The rules of v3.0, then stormlp's own.
+/// The rules of v3.0, then stormlp's.
 const RULES: &[Rule] = &[
     ("1.1", "mlpstorageGeneratesHierarchy", Silent, Tree(structure::made_by_the_tool)),
     ("1.2", "storageBackendEnvVarDeclaration", Silent, Omitted("variables of storage clients")),
@@ -141,7 +141,7 @@ pub fn check(submission: &Submission) -> CheckReport {
         }
         rules.extend(findings(check, submission).into_iter().map(|found| {
             let official = found.official.unwrap_or(usual);
-            // Where MLCommons only warns, nothing has failed.
+            // Where MLCommons only warns, the rule has not failed.
             let only_warns = found.kind == FindingKind::Failed && official == Warns;
             let kind = if only_warns { FindingKind::Warned } else { found.kind };
             Finding { id, name, kind, official: Some(official), ..found }

@@ -98,7 +98,7 @@ pub(super) fn subset(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     or_passed(faults, group, "no subset, or an allowed one")
 }
 
-/// 4.6.1: as many ranks as the model has. Open results have a rule of their own.
+/// 4.6.1: as many ranks as the model has. Open results have a separate rule.
 pub(super) fn rank_count(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let Some(model) = model(group).filter(|_| !all_open(group)) else { return Vec::new() };
     let parallelism = model.parallelism_of_all_ranks();
@@ -187,7 +187,7 @@ fn usual_parameters(group: &RunGroup) -> Vec<(String, String)> {
     let file: Value = serde_yaml::from_str(text).unwrap_or_default();
     let mut found = Vec::new();
     effective::flatten(&file, "", &mut |key, value| {
-        // Editions name the models differently, and syncing has a rule of its own.
+        // Editions name the models differently, and syncing has a separate rule.
         if !["model.name", "checkpoint.fsync"].contains(&key) {
             found.push((key.to_string(), plain(value)));
         }

@@ -10,8 +10,8 @@ use super::rule::Finding;
 /// has it.
 type Parameter = (String, String, &'static str);
 
-/// What `judge` finds of the keys that were set, and of the parameters that differ from the workload
-/// without an override.
+/// The findings of `judge` about the keys that were set, and of the parameters that differ from the
+/// workload without an override.
 pub(super) fn findings(
     leaf: &Leaf,
     judge: impl Fn(&str, &str) -> Option<Finding>,

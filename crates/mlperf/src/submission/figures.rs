@@ -18,7 +18,7 @@ pub struct EpochFigures {
     pub blocks: Vec<(String, StepSums)>,
 }
 
-/// What AU takes from the times of a block's steps.
+/// The sums of a block's step times that AU needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StepSums {
     /// Steps.

@@ -38,8 +38,8 @@ pub(super) fn one_datagen(submission: &Submission, group: &RunGroup) -> Vec<Find
     or_passed(faults, folder, first.name())
 }
 
-/// Folders in `folder` that are not named after a time, or are none of the `runs`; without a folder
-/// of their own, runs may lie beside others.
+/// Folders in `folder` that are not named after a time, or are none of the `runs`; without a
+/// separate folder, runs may share one with other files.
 fn misplaced(submission: &Submission, folder: Option<&str>, runs: &[Leaf]) -> Vec<Finding> {
     let wrong = runs.iter().filter(|leaf| timestamp::folder_time(leaf.name()).is_none());
     let wrong = wrong.map(|leaf| {
@@ -182,7 +182,7 @@ pub(super) fn results_json(submission: &Submission, group: &RunGroup) -> Vec<Fin
 pub(super) fn run_count(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let wanted = CLOSED_RUNS as usize + 1;
     let folder = group.run_folder();
-    // DLIO on its own puts runs of all kinds beside each other.
+    // DLIO alone puts runs of all kinds next to each other.
     let own = Some(folder.as_str()).filter(|folder| last(folder) == "run");
     let mut faults = misplaced(submission, own, &group.runs);
     if group.runs.iter().any(|leaf| leaf.path.is_empty()) {
@@ -235,7 +235,7 @@ pub(super) fn gaps(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     or_passed(faults, group.run_folder(), fact)
 }
 
-/// What is wrong between two runs. The official checker measures from name to name, and allows
+/// The fault between two runs, if any. The official checker measures from name to name, and allows
 /// twice the shortest run.
 fn gap_fault(
     (before, _, end): (&Leaf, f64, f64),

@@ -34,7 +34,7 @@ const TABLE: [(&str, &str); 3] = [
          --max-concurrent-allocs 4 --generation-mode none",
     ),
 ];
-/// What the sequence of a closed run is fixed to, by its name in the metadata's arguments.
+/// The fixed arguments of a closed run, by their name in the metadata's arguments.
 const SEQUENCE: [(&str, &str); 7] = [
     ("seed", "42"),
     ("trials", "3"),
@@ -46,7 +46,7 @@ const SEQUENCE: [(&str, &str); 7] = [
 ];
 const RUN_AGAIN: &str = "run `mlpstorage closed kvcache run` without these, or submit to open";
 
-/// What `check` finds in each run.
+/// The findings of `check` in each run.
 fn check_runs(
     group: &RunGroup,
     fact: &str,
@@ -73,7 +73,7 @@ fn only_open(group: &RunGroup, run: &Leaf, fact: String, remedy: &str) -> Findin
     }
 }
 
-/// LEAF-01: a run has one metadata file, without which nothing shows what it is.
+/// LEAF-01: a run has one metadata file, the only file that identifies it.
 pub(super) fn identified(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     check_runs(group, "one metadata file", |run, faults| {
         let names = &run.metadata_names;
@@ -128,7 +128,7 @@ pub(super) fn options(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     })
 }
 
-/// 6.3.2 and 6.6.1: seed, trials and pause are fixed; no configuration of one's own, no autoscaling.
+/// 6.3.2 and 6.6.1: seed, trials and pause are fixed; no custom configuration, no autoscaling.
 pub(super) fn sequence(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     check_runs(group, "its sequence is the fixed one", |run, faults| {
         let arguments = &run.metadata.value["args"];
@@ -167,7 +167,7 @@ fn rank_files<'a>(tree: &'a Tree, run: &Leaf, option: &str) -> Vec<(String, Stri
     found
 }
 
-/// 6.3.3: every rank has a file of its own, and no rank is missing.
+/// 6.3.3: every rank has a file, and no rank is missing.
 pub(super) fn ranks(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     check_runs(group, "every rank of every trial has its file", |run, faults| {
         let summary = &run.summary.value;
@@ -198,7 +198,7 @@ pub(super) fn ranks(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     })
 }
 
-/// Figures of an option in the summary, and where a rank has its own.
+/// Figures of an option in the summary, and their place in a rank's file.
 pub(crate) const AGGREGATES: [(&str, &str); 5] = [
     ("aggregated_read_bandwidth_gbps", "/cache_stats/tier_storage_read_bandwidth_gbps"),
     ("aggregated_write_bandwidth_gbps", "/cache_stats/tier_storage_write_bandwidth_gbps"),
@@ -207,8 +207,8 @@ pub(crate) const AGGREGATES: [(&str, &str); 5] = [
     ("aggregated_p95_latency_ms", "/storage_io_latency_ms/p95"),
 ];
 
-/// 6.3.4: the summary's figures are those of the ranks: sums over ranks, means over trials, and the
-/// maximum P95. Ranks that read nothing from storage measure nothing.
+/// 6.3.4: the summary combines the figures of the ranks: sums over ranks, means over trials, and
+/// the maximum P95. Ranks that did not read from storage have no figures.
 pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let fact = "its figures are those of the ranks' files that are there";
     check_runs(group, fact, |run, faults| {

@@ -1,4 +1,4 @@
-//! The folder of one run, which mlpstorage calls a leaf, and what its files say.
+//! The folder of one run, which mlpstorage calls a leaf, and the content of its files.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(super) struct Leaf {
     pub(super) path: String,
     /// The name of its folder.
     name: String,
-    /// What ran.
+    /// The kind of benchmark that ran.
     pub(super) kind: LeafKind,
     /// DLIO's `summary.json`.
     pub(super) summary: Parsed,
@@ -40,10 +40,10 @@ pub(super) struct Leaf {
     pub(super) unusable: Vec<(String, String)>,
 }
 
-/// The edition whose rules are checked.
+/// The edition of the rules that are checked.
 pub(super) const NEWEST: &str = "3.0";
 
-/// What ran in a folder.
+/// The kind of benchmark that ran in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LeafKind {
     /// `datasize`.
@@ -71,7 +71,7 @@ impl Leaf {
         let json = |name: &str| tree.json(&join(path, name));
         let config = |name: &str| {
             let place = join(path, &format!("dlio_config/{name}.yaml"));
-            // DLIO on its own leaves them where Hydra does.
+            // DLIO alone leaves them in Hydra's folder.
             let found = Some(tree.yaml(&place)).filter(|found| found.path.is_some());
             found.unwrap_or_else(|| tree.yaml(&join(path, &format!(".hydra/{name}.yaml"))))
         };
@@ -140,7 +140,7 @@ impl Leaf {
         }
     }
 
-    /// What was set over the workload: Hydra's overrides, then those of the metadata.
+    /// Changes to the workload: Hydra's overrides, then the metadata's.
     fn keys_that_were_set(&self) -> Vec<(String, String)> {
         let mut keys: Vec<(String, String)> = Vec::new();
         let mut add = |key: &str, value: String| {
@@ -267,8 +267,8 @@ impl Leaf {
         marks.find_map(|mark| mark["profile"].as_str()?.parse().ok())
     }
 
-    /// Its edition, and what shows it: its stamp, stormlp's profile, files that one edition alone has, or
-    /// the accelerator.
+    /// Its edition, and the fact that shows it: its stamp, stormlp's profile, files that one
+    /// edition alone has, or the accelerator.
     pub(super) fn edition(&self) -> Option<(String, String)> {
         let stamp = self.provenance.value["rules_edition"].as_str();
         if let Some(edition) = stamp.filter(|edition| *edition != "unknown") {
@@ -300,8 +300,8 @@ impl Leaf {
         Some(choice.split_once('_').map_or(choice, |(model, _)| model).to_ascii_lowercase())
     }
 
-    /// The emulated accelerator: that of the metadata, else of Hydra's choice of workload, such as
-    /// `unet3d_h100`.
+    /// The emulated accelerator: from the metadata, otherwise from Hydra's choice of workload, such
+    /// as `unet3d_h100`.
     pub(super) fn accelerator(&self) -> Option<String> {
         let chosen = || Some(self.choice()?.rsplit_once('_')?.1.to_ascii_lowercase());
         self.named_accelerator().or_else(chosen)
@@ -332,7 +332,7 @@ fn edition_of(profile: Profile) -> Option<String> {
     Some(edition.to_string())
 }
 
-/// What is wrong with Hydra's overrides; each must be `KEY=VALUE`.
+/// The fault of Hydra's overrides, if any; each must be `KEY=VALUE`.
 fn fault_of_overrides(value: &Value) -> Option<String> {
     let Some(list) = value.as_array() else {
         return Some("it is not a list of overrides".to_string());

@@ -1,7 +1,7 @@
 //! MLPerf Storage's submission rules, each a function of a tree of results, which is plain data.
 //!
-//! Only the official tool makes submissions. The rules check trees that it or DLIO made, and report for
-//! each rule whether it holds and what the official checker does about it.
+//! Only the official tool makes submissions. The rules check trees that it or DLIO made, and report
+//! for each rule whether it holds and the official checker's reaction.
 
 mod check;
 mod checkpoints;

@@ -19,8 +19,8 @@ fn data_key(group: &RunGroup) -> &'static str {
 /// Types of storage that are file systems.
 const FILE_SYSTEMS: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
 
-/// Objects are in no folder and on no file system: nothing to compare. Where the run does not show its
-/// storage, the system's description does.
+/// Objects are in no folder and on no file system: there is no folder to compare. Where the run
+/// does not show its storage, the system's description does.
 fn on_objects(submission: &Submission, group: &RunGroup, leaf: &Leaf) -> Option<Finding> {
     let kind = leaf.set("storage.storage_type");
     let fact = match kind.or_else(|| leaf.parameter("storage", "storage_type").as_str()) {

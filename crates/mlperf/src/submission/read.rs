@@ -24,7 +24,7 @@ const MOST_RANK_BYTES: u64 = 512 << 20;
 ///
 /// # Errors
 /// With exit code 4 if the folder cannot be read, 3 if it is larger than any submission, 5 if the
-/// device fails: no rule is judged by what was not read.
+/// device fails: no rule is judged without its files.
 pub fn tree(folder: &Path) -> Result<Tree, Failure> {
     let mut tree = Tree::named(&name_of(folder));
     let mut folders: Vec<(PathBuf, String, usize)> = vec![(folder.to_path_buf(), String::new(), 0)];
@@ -76,7 +76,7 @@ fn name_of(folder: &Path) -> String {
     whole.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What is kept of a file.
+/// The part of a file that is kept.
 fn file(place: &Path, path: &str, bytes: u64) -> Result<Entry, TransferError> {
     let (most, is_part) = match tree::wanted(path) {
         ReadDepth::Nothing => return Ok(Entry::NotRead),

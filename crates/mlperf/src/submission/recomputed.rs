@@ -1,5 +1,5 @@
-//! Figures computed again: means of epochs, ranks and checkpoints, AU from the times of steps, and the
-//! report's table from the runs. Rules: 3.3.8, 4.3.6 and stormlp's own.
+//! Figures computed again: means of epochs, ranks and checkpoints, AU from the times of steps, and
+//! the report's table from the runs. Rules: 3.3.8, 4.3.6 and stormlp's.
 
 use serde_json::Value;
 
@@ -51,7 +51,8 @@ pub(super) fn figures(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     or_passed(faults, group, "means, rates and AU follow from their parts")
 }
 
-/// The fault where a figure `stands` in a file and is not what `follows` from its parts.
+/// The fault where a figure `stands` in a file and differs from the value that `follows` from its
+/// parts.
 pub(super) fn differing(what: &str, stands: f64, follows: f64, from: &str) -> Option<String> {
     let (in_file, computed) = (rounded(stands), rounded(follows));
     (!same(stands, follows)).then(|| format!("{what} is {in_file}; by {from} it is {computed}"))
@@ -109,7 +110,7 @@ fn figures_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
     }
 }
 
-/// What is wrong with one rank's figures: missing epochs, or an impossible AU.
+/// The fault of one rank's figures, if any: missing epochs, or an impossible AU.
 fn fault_of_rank(epochs: &[EpochFigures], listed: usize) -> Option<String> {
     let found = epochs.len();
     if listed != found {
@@ -243,7 +244,7 @@ fn label(model: &str) -> &str {
     }
 }
 
-/// What is wrong with a result under the columns of the official table.
+/// Faults of a result under the columns of the official table.
 fn faults_of_row(group: &RunGroup, row: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     for (column, follows) in columns(group) {

@@ -1,4 +1,4 @@
-//! A rule, and what it finds.
+//! Rules and their findings.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub(super) const COPY_METADATA: &str = "copy the metadata again as mlpstorage wr
 pub(super) const COPY_FROM_RESULTS: &str = "copy it from the results folder that mlpstorage wrote";
 pub(super) const PUT_TOGETHER: &str = "check the whole package once it is put together";
 
-/// What MLCommons' checker does about a broken rule, by its code and by what was published.
+/// MLCommons' checker's reaction to a broken rule, by its code and by published results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Official {
@@ -48,10 +48,10 @@ pub enum FindingKind {
     Advice,
 }
 
-/// What a rule finds at one place.
+/// The finding of a rule at one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The rule's number; `stormlp.…` for stormlp's own rules.
+    /// The rule's number; `stormlp.…` for stormlp's rules.
     pub id: &'static str,
     /// The rule's name in the rules of v3.0.
     pub name: &'static str,
@@ -60,12 +60,12 @@ pub struct Finding {
     pub kind: FindingKind,
     /// Where, below the tree that was given.
     pub path: String,
-    /// What was found.
+    /// The fact found.
     #[serde(rename = "evidence")]
     pub fact: String,
-    /// How to fix it; empty where there is nothing to fix.
+    /// How to fix it; empty if no fix is needed.
     pub remedy: String,
-    /// What the official checker does about it; that of the rule's line in the table, unless set here.
+    /// The official checker's reaction, if it differs from the rule's line in the table.
     pub official: Option<Official>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn failed(
     Finding::new(FindingKind::Failed, at, fact, remedy)
 }
 
-/// What stormlp wishes beyond the rules as MLCommons applies them.
+/// A wish of stormlp beyond the rules as MLCommons applies them.
 pub(super) fn wish(
     at: impl AsRef<str>,
     fact: impl Into<String>,
@@ -153,8 +153,8 @@ pub(super) fn or_passed(
     if faults.is_empty() { vec![passed(at, fact)] } else { faults }
 }
 
-/// A rule about a package; a results folder on its own is not checked. `check` adds faults, and
-/// returns the fact that stands where there are none.
+/// A rule about a package; a results folder alone is not checked. `check` adds faults, and returns
+/// the fact that stands where there are none.
 pub(super) fn package_rule(
     submission: &Submission,
     check: impl FnOnce(&mut Vec<Finding>) -> String,
@@ -168,7 +168,7 @@ pub(super) fn package_rule(
     or_passed(faults, "", fact)
 }
 
-/// What `check` finds in each run; unknown where it finds nothing in any.
+/// The findings of `check` in each run; unknown without a finding in any.
 pub(super) fn each_run(group: &RunGroup, check: impl Fn(&Leaf) -> Option<Finding>) -> Vec<Finding> {
     let findings: Vec<Finding> = group.runs.iter().filter_map(check).collect();
     if findings.is_empty() {
@@ -178,10 +178,10 @@ pub(super) fn each_run(group: &RunGroup, check: impl Fn(&Leaf) -> Option<Finding
     findings
 }
 
-/// What a rule finds of a result.
+/// The findings of a rule about a result.
 pub(super) type GroupCheck = fn(&Submission, &RunGroup) -> Vec<Finding>;
 
-/// What a rule looks at.
+/// The subject of a rule.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
     Tree(fn(&Submission) -> Vec<Finding>),
@@ -191,10 +191,10 @@ pub(super) enum Check {
     Dlio(GroupCheck),
     KvCache(GroupCheck),
     VectorDatabase(GroupCheck),
-    /// Nothing: rules of these subjects are left to the official checker.
+    /// No subject: rules of these subjects are left to the official checker.
     Omitted(&'static str),
 }
 
-/// A rule: its number and name in the rules of v3.0, what the official checker does about a breach, and
-/// the check.
+/// A rule: its number and name in the rules of v3.0, the official checker's reaction to a breach,
+/// and the check.
 pub(super) type Rule = (&'static str, &'static str, Official, Check);

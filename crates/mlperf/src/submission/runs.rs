@@ -1,4 +1,4 @@
-//! stormlp's own rules: runs that cannot be read or placed, or that are of another edition, and
+//! stormlp's rules: runs that cannot be read or placed, or that are of another edition, and
 //! mlpstorage's verdict on each run.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(super) fn placed(submission: &Submission) -> Vec<Finding> {
     or_passed(faults, "", "every run folder belongs to one result")
 }
 
-/// All runs are of the edition whose rules are checked.
+/// All runs are of the edition that the rules belong to.
 pub(super) fn edition(submission: &Submission) -> Vec<Finding> {
     let (edition, from) = (&submission.edition, &submission.edition_from);
     if edition == UNKNOWN_EDITION {
@@ -61,7 +61,7 @@ pub(super) fn edition(submission: &Submission) -> Vec<Finding> {
     or_passed(faults, "", format!("all runs are of v{NEWEST}"))
 }
 
-/// mlpstorage's own verdict on each run fits the division.
+/// mlpstorage's verdict on each run fits the division.
 pub(super) fn verification(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let leaves = group.leaves().filter(|leaf| !leaf.made_by_stormlp());
     let findings = leaves.filter_map(|leaf| {

@@ -1,5 +1,5 @@
-//! Rule of scored figures: each run has the figures that make its result. Rules about a figure find
-//! nothing where it is missing, and that must not count as passed.
+//! Rule of scored figures: each run has the figures that make its result. Rules about a figure have
+//! no finding if it is missing, and that must not count as passed.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use super::timestamp;
 use super::tree::join;
 use stormlp_core::units::counted;
 
-/// Possible figures: whether one is, and what it must be.
+/// Possible figures: whether one is, and the text of the requirement.
 type Bounds = (fn(f64) -> bool, &'static str);
 
 /// No run counts more of anything.

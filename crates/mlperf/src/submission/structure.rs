@@ -72,8 +72,8 @@ pub(super) fn submitter(submission: &Submission) -> Vec<Finding> {
     })
 }
 
-/// 2.1.2: the folders at the top of a package are closed/, open/ and pools of source images. The tools
-/// put files beside them: tables, and the mark of `mlpstorage init`.
+/// 2.1.2: the folders at the top of a package are closed/, open/ and pools of source images. The
+/// tools put files next to them: tables, and the mark of `mlpstorage init`.
 pub(super) fn top_level(submission: &Submission) -> Vec<Finding> {
     let tree = &submission.tree;
     package_rule(submission, |faults| {
@@ -94,8 +94,8 @@ pub(super) fn top_level(submission: &Submission) -> Vec<Finding> {
     })
 }
 
-/// Whether the folder `name` at the top of a package holds images of source code. In v3.0 as published,
-/// organisations have their own.
+/// Whether the folder `name` at the top of a package holds images of source code. In v3.0 as
+/// published, each organisation has one.
 fn is_pool(tree: &Tree, name: &str) -> bool {
     let is_image = |folder: &&str| folder.starts_with("code-");
     name == "code-images"
@@ -130,7 +130,7 @@ fn wrong_folders(
     missing.chain(extra.map(|name| unexpected(&join(path, name), name, known))).collect()
 }
 
-/// 2.1.8: results/ holds systems, whose descriptions name them.
+/// 2.1.8: results/ holds systems, each named after its description.
 pub(super) fn results(submission: &Submission) -> Vec<Finding> {
     package_rule(submission, |faults| {
         let mut systems = Vec::new();
@@ -169,10 +169,10 @@ pub(super) fn identical(submission: &Submission) -> Vec<Finding> {
     findings.collect()
 }
 
-/// The kernel takes a little memory for itself, a different amount at each boot.
+/// The kernel reserves a little memory, a different amount at each boot.
 const SAME_MEMORY: f64 = 0.01;
 
-/// Runs whose hosts are unlike those of the first run.
+/// Runs with hosts unlike the first run's.
 fn differing(runs: &[&Leaf]) -> Vec<Finding> {
     let remedy = "name another configuration as another system";
     let mut faults = Vec::new();
@@ -192,7 +192,7 @@ fn differing(runs: &[&Leaf]) -> Vec<Finding> {
     faults
 }
 
-/// The leaves whose fact is unlike that of the first leaf that has one.
+/// The leaves with a fact unlike the first leaf's that has one.
 fn unlike_the_first<T: Display>(
     leaves: &[&Leaf],
     (what, remedy): (&str, &str),

@@ -1,4 +1,4 @@
-//! What a tree holds: its edition, its layout, and which runs make a result.
+//! The contents of a tree: its edition, its layout, and which runs make a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,8 @@ impl Category {
         self.into()
     }
 
-    /// How far below its folder are those of its phases; that of a vector database names its index, too.
+    /// Depth of the phases' folders below its folder; a vector database's path names its index,
+    /// too.
     fn phase_depth(self) -> usize {
         if self == Self::VectorDatabase { 3 } else { 2 }
     }
@@ -83,7 +84,7 @@ pub struct Submission {
     pub(super) tree: Tree,
     /// The edition of its runs.
     pub(super) edition: String,
-    /// What shows the edition.
+    /// The fact that shows the edition.
     pub(super) edition_from: String,
     /// How the tree is laid out.
     pub(super) shape: TreeShape,
@@ -122,20 +123,20 @@ impl Submission {
         submission
     }
 
-    /// Whether there is nothing to check: no run, and no package around where runs should be.
+    /// Whether there is no result to check: no run, and no package around where runs should be.
     pub fn is_foreign(&self) -> bool {
         let has_runs = self.leaves().next().is_some();
         !has_runs && self.shape == TreeShape::Results && self.is_checked()
     }
 
-    /// Whether the rules here are those of its edition. A tree that does not show its edition is checked,
-    /// and gets no verdict.
+    /// Whether the rules here belong to its edition. A tree that does not show its edition is
+    /// checked, and gets no verdict.
     pub(super) fn is_checked(&self) -> bool {
         [NEWEST, UNKNOWN_EDITION].contains(&self.edition.as_str())
     }
 
-    /// The edition of the runs, and what shows it. A tree with a run of the newest edition is one of its
-    /// trees: a rule reports the other runs.
+    /// The edition of the runs, and the fact that shows it. A tree with a run of the newest edition
+    /// is one of its trees: a rule reports the other runs.
     fn shown_edition(&self) -> (String, String) {
         if let Some(path) = file_of_v1(&self.tree) {
             return ("1.0".to_string(), path);
@@ -187,7 +188,7 @@ impl Submission {
         }
         self.groups = groups.into_values().collect();
         for group in &mut self.groups {
-            // Folders are named after the time; of others the summary has it.
+            // Folders are named after the time; otherwise the summary tells it.
             group.runs.sort_by(|a, b| began(a).total_cmp(&began(b)));
         }
     }
@@ -307,7 +308,7 @@ fn leaves(tree: &Tree, shape: TreeShape) -> Vec<Leaf> {
     folders.iter().map(|path| Leaf::read(tree, path, kind(path, shape))).collect()
 }
 
-/// What ran in the folder at `path`, by the folders above.
+/// The kind of benchmark in the folder at `path`, by the folders above.
 fn kind(path: &str, shape: TreeShape) -> Option<LeafKind> {
     let parts: Vec<&str> = path.split('/').collect();
     let (at, category) = category(&parts, shape)?;
@@ -323,7 +324,7 @@ fn kind(path: &str, shape: TreeShape) -> Option<LeafKind> {
 }
 
 /// Which folder above a run names its benchmark. Systems and organisations may have the same name;
-/// the folder's depth in a package, and what follows it, tell them apart.
+/// the folder's depth in a package, and the next folders tell them apart.
 fn category(parts: &[&str], shape: TreeShape) -> Option<(usize, Category)> {
     let named = |at: usize| Some((at, parts.get(at)?.parse::<Category>().ok()?));
     // closed/ORGANISATION/results/SYSTEM/training

@@ -45,7 +45,7 @@ fn unusable(tree: &Tree, path: &str) -> Option<String> {
     }
 }
 
-/// What is wrong with the PDF, as far as its start shows.
+/// The fault of the PDF, as far as its start shows one.
 fn pdf_fault(tree: &Tree, path: &str) -> Option<String> {
     unusable(tree, path).or_else(|| match tree.get(path) {
         Some(Entry::Text(head)) if head.contains("%PDF") => None,
@@ -85,7 +85,7 @@ fn described(submission: &Submission, rule: &str) -> Vec<Finding> {
     findings
 }
 
-/// 4.7.3: each description has the time that remapping takes, 0 exactly where none is needed.
+/// 4.7.3: each description states the time for remapping, 0 only if none is needed.
 pub(super) fn remap_time(submission: &Submission) -> Vec<Finding> {
     package_rule(submission, |faults| {
         faults.extend(described(submission, REMAP_TIME));
@@ -114,7 +114,7 @@ pub(super) fn misnamed(
     (name != system).then(|| failed(yaml, fact, "give both the same name"))
 }
 
-/// The official checker lets memory differ by this share from what is described: the kernel does not
+/// The official checker lets memory differ by this share from the description: the kernel does not
 /// count all of it.
 const MEMORY_SHARE: f64 = 0.1;
 

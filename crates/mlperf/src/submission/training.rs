@@ -14,7 +14,7 @@ use stormlp_training::plan::datasize::{MEMORY_MULTIPLE, MIN_STEPS, SizeRequest, 
 use stormlp_training::plan::rules::{Freedom, freedom, prefetch_fault};
 use stormlp_training::plan::workload::Workload;
 
-/// How many objects a reader of v3.0 requests ahead. Closed runs may set it, and nothing caps it.
+/// How many objects a reader of v3.0 requests ahead. Closed runs may set it, without a maximum.
 const PREFETCH_WINDOW: &str = "storage.storage_options.prefetch_window";
 
 /// The workload that a leaf ran, as the edition defines it.
@@ -32,7 +32,7 @@ pub(super) fn file_count(leaf: &Leaf) -> Option<f64> {
     summary.filter(|files| *files > 0.0).or_else(set).or_else(parameter)
 }
 
-/// A parameter of a leaf by its own files, else by its workload.
+/// A parameter of a leaf by its files, otherwise by its workload.
 fn parameter_or(
     group: &RunGroup,
     leaf: &Leaf,
@@ -178,7 +178,7 @@ pub(super) fn even(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 pub(super) fn parameters(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     for leaf in group.runs.iter().chain(&group.datagen) {
-        // Keys that the workload does not have, or that change nothing, do not count.
+        // Keys that the workload does not have, or that have no effect, do not count.
         let differs = |key: &str, value: &str| {
             leaf.kind == LeafKind::Run
                 && with(group, leaf, key, value)

@@ -1,4 +1,4 @@
-//! A tree of files as plain data: the entries, and what was read of them.
+//! A tree of files as plain data: the entries, and the content read of them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Tree {
     entries: BTreeMap<String, Entry>,
 }
 
-/// An entry of a tree, and what was read of it.
+/// An entry of a tree, and the content read of it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// A folder.
@@ -30,9 +30,9 @@ pub enum Entry {
     Rank(Vec<EpochFigures>),
     /// The times of `N_per_epoch_stats.json`.
     Stats(Vec<EpochTimes>),
-    /// A file whose content MLCommons' staff removed before publishing, because of its size.
+    /// A file that MLCommons' staff emptied before publishing, because of its size.
     Pruned,
-    /// A file that could not be read, or whose content does not match its name: why.
+    /// A file that could not be read, or does not match its name: why.
     Unreadable(String),
 }
 
@@ -50,7 +50,7 @@ pub struct Parsed {
 /// How much of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadDepth {
-    /// Nothing; it only has to exist.
+    /// No content; it only has to exist.
     Nothing,
     /// This many bytes from its start.
     Head(u64),

@@ -7,7 +7,7 @@ use stormlp_core::machine::{Drive, Link, SystemFacts};
 
 use super::schema::{BLANK, FieldKind, ROOT, SchemaField};
 
-/// Comments at fields whose name does not explain them, by the end of their path.
+/// Comments at fields that their name does not explain, by the end of their path.
 const NOTES: &[(&str, &str)] = &[
     ("solution.submission_name", "the name of the system's folder and files"),
     ("usable_capacity_tib", "TiB, fractions are allowed"),
@@ -52,7 +52,7 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     lines.0
 }
 
-/// What this machine shows of a client. `null` fields are left out of the draft.
+/// Facts of this machine about a client. `null` fields are left out of the draft.
 fn client(facts: &SystemFacts) -> Value {
     let text = |text: &Option<String>| {
         let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
@@ -133,7 +133,7 @@ impl YamlLines {
         }
     }
 
-    /// The fields of a section with what is `known` of them.
+    /// The fields of a section with the `known` values.
     fn section(&mut self, depth: usize, path: &str, fields: &[SchemaField], known: &Value) {
         for field in fields {
             self.field(depth, field.name, &format!("{path}.{}", field.name), field, known);

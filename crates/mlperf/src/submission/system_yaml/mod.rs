@@ -22,9 +22,9 @@ const MOST_FAULTS: usize = 200;
 pub struct YamlFault {
     /// The field: `system_under_test.clients[0].chassis.cpu_qty`.
     pub field: String,
-    /// Its line, from 1; that of its section where it is missing.
+    /// Its line, from 1; its section's line if it is missing.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// It has not been filled in yet.
     pub is_blank: bool,
@@ -83,8 +83,8 @@ impl Checker<'_> {
         });
     }
 
-    /// The position in each section and list on the way to `field`; a field that is missing has that of
-    /// its section.
+    /// The position in each section and list on the way to `field`; a missing field has its
+    /// section's position.
     fn positions(&self, field: &str) -> Vec<usize> {
         let mut here = self.file;
         let mut positions = Vec::new();
@@ -107,7 +107,7 @@ impl Checker<'_> {
         positions
     }
 
-    /// A section of these fields; it may have others where it `is_loose`.
+    /// A section of these fields; if it `is_loose`, it may have further ones.
     fn section(&mut self, path: &str, value: &Value, fields: &[SchemaField], is_loose: bool) {
         let Some(entries) = value.as_mapping() else {
             let message = format!("expected a section, found {}", shown(value));
@@ -183,7 +183,7 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// A whole number. The official tool takes one in quotes, too.
+/// A whole number. The official tool accepts one in quotes, too.
 fn whole(value: &Value) -> Option<i64> {
     let number = value.as_i64();
     number.or_else(|| {
@@ -208,8 +208,8 @@ fn truth(value: &Value) -> Option<bool> {
     }
 }
 
-/// True or false in the words that the official tool takes for it: those of YAML 1.1, which this reader
-/// leaves as text, and those of its schema's library.
+/// True or false in the words that the official tool accepts: YAML 1.1's, which this reader leaves
+/// as text, and its schema library's.
 pub(super) fn truth_of(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" | "1.0" => Some(true),
@@ -231,8 +231,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Rules about several fields. As in the official tool, those of a section are looked at once its own
-/// fields are right, and those over several sections once all fields are.
+/// Rules about several fields. As in the official tool, rules within a section are checked once its
+/// fields are right, and rules over several sections once all fields are.
 fn relations(system: &Value, walk: &mut Checker<'_>) {
     let all_right = walk.faults.is_empty();
     solution(&system["solution"], walk);
