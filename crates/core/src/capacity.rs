@@ -4,8 +4,8 @@ use crate::facts::{HostFacts, PROCESS_BYTES};
 use crate::failure::Problems;
 use crate::units::ByteSize;
 
-/// Reports a problem if `who` (`8 threads`) need more open files than a process may have; `fewer` is
-/// what would make them fewer: `fewer --threads`.
+/// Reports a problem if `who` (`8 threads`) need more open files than a process may have; `fewer`
+/// is the remedy: `fewer --threads`.
 pub fn check_open_files(
     who: &str,
     files: u64,

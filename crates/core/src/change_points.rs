@@ -1,11 +1,12 @@
 //! Where the level of a series changed: nightly results of the same work.
 //!
-//! A stretch of the series has another level if its mean is further from that of all the others than
+//! A stretch of the series has another level if its mean is further from the mean of the rest than
 //! nearly every stretch of the same values in random order (circular binary segmentation, Olshen et
-//! al. 2004). So it does not matter how values are distributed: rare bad runs, two speeds or rounded
-//! figures. What random order removes is that neighbours are alike even where nothing changed: a
-//! distance counts only for what it exceeds that of an autoregressive process. What is left over is cut
-//! again, and a change is reported only if the levels on both sides of it differ significantly.
+//! al. 2004). So it does not matter how values are distributed: rare bad runs, two speeds or
+//! rounded figures. Random order removes the similarity of neighbours, which exists without a
+//! change, too: a distance counts only as far as it exceeds an autoregressive process's. The
+//! remaining stretches are cut again, and a change is reported only if the levels on both sides of
+//! it differ significantly.
 
 use std::ops::Range;
 
@@ -58,8 +59,8 @@ fn cuts(series: &[f64], level: f64) -> Vec<usize> {
     if !cuts.is_empty() {
         return cuts;
     }
-    // One of several changes leaves the others, which look like memory. A half of the series may have
-    // one alone. The halves share as much error as the whole.
+    // Without one of several changes the rest remain, which look like memory. A half of the series
+    // may have one alone. The halves share as much error as the whole.
     for from in [0, count / 4, count / 2] {
         let half = from..from + count / 2;
         let Some(other) = other_level(&series[half], level / 3.0, &mut random) else {
@@ -95,7 +96,7 @@ fn split(series: &[f64], range: Range<usize>, level: f64, random: &mut Mt19937) 
     cuts
 }
 
-/// A stretch of a series, and how far its mean is from that of the others: squared, in standard errors
+/// A stretch of a series, and the distance of its mean from the rest: squared, in standard errors
 /// of independent values.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
@@ -126,7 +127,7 @@ fn other_level(values: &[f64], level: f64, random: &mut Mt19937) -> Option<Stret
     Some(furthest)
 }
 
-/// The stretch whose mean is furthest from that of all others, in standardised values.
+/// The stretch with its mean furthest from the mean of the rest, in standardised values.
 fn furthest(values: &[f64]) -> Option<Stretch> {
     let count = values.len();
     let mut sums = vec![0.0];
@@ -160,10 +161,11 @@ fn shuffle(values: &mut [f64], random: &mut Mt19937) {
     }
 }
 
-/// How many times the variance of a mean is that of independent values, if `values` change their level
-/// at `cuts`.
+/// The variance of a mean as a multiple of independent values' variance, if `values` change their
+/// level at `cuts`.
 fn inflation(values: &[f64], cuts: &[usize]) -> f64 {
-    // What a short series shows is uncertain by this much, and too little leads to false changes.
+    // The estimate of a short series is uncertain by this much, and too little leads to false
+    // changes.
     let uncertain = (values.len() as f64).sqrt().recip();
     let seen = correlation_of_neighbours(&around_levels(values, cuts));
     let memory = (seen + uncertain).clamp(0.0, MOST_MEMORY);

@@ -1,4 +1,4 @@
-//! The accelerators that transfers end in: those of a request, and what is dealt to each.
+//! The accelerators that transfers end in: of a request, and the share of each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,8 @@ use crate::path::{DeviceId, PathKind};
 use crate::placement::Placement;
 use crate::units::counted;
 
-/// The accelerators of a request, over which those of a workload, or ranks, are dealt in turn.
+/// The accelerators of a request, over which a workload's accelerators, or ranks, are dealt in
+/// turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -140,7 +141,7 @@ pub fn requested(
         Some(devices) => devices.on(host),
     };
     if named.is_empty() && asked.is_some() {
-        // What CUDA says of the first is true of all.
+        // CUDA's answer for the first is true of all.
         check_device(DeviceId::nvidia(0), host, problems);
     }
     check_doubles(&named, problems);

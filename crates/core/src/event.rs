@@ -40,7 +40,7 @@ pub enum Event {
     PhaseFinished,
     /// A cell of a matrix begins: a phase with more details.
     CellStarted {
-        /// What the cell measures: `cpu read 1M, 8 threads, depth 1`.
+        /// Description of the cell: `cpu read 1M, 8 threads, depth 1`.
         label: String,
         /// The position of the cell among those this run measures, starting at 1.
         number: u64,
@@ -53,7 +53,7 @@ pub enum Event {
         /// Estimated duration of the remaining cells in seconds.
         after_seconds: f64,
     },
-    /// What the current cell has transferred so far; sent at most about ten times a second.
+    /// Bytes that the current cell has transferred so far; sent at most about ten times a second.
     Moved {
         /// Bytes since the cell started.
         bytes: u64,

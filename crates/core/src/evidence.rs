@@ -1,4 +1,4 @@
-//! What actually ran, and the evidence for it: a path is never reported without its evidence.
+//! The path that ran, and the evidence for it: a path is never reported without its evidence.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ pub type OperationsBy = BTreeMap<Mechanism, u64>;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteProof {
-    /// The library's own counters of each route.
+    /// The library's counters of each route.
     Counters,
     /// The statistics of a kernel driver (nvidia-fs), which cover the whole host: they show as many
     /// transfers and bytes as the run made, or too few.
@@ -81,7 +81,7 @@ pub enum RouteProof {
     FallbackForbidden,
     /// No other route exists on this machine.
     Elimination,
-    /// None: the route is not proven, though nothing contradicts it either.
+    /// None: the route is not proven, though no evidence contradicts it either.
     #[default]
     None,
 }
@@ -102,8 +102,8 @@ pub enum Counted {
     Throughout,
 }
 
-/// What a GPU vendor's library for direct storage did in a cell or a part of a run: by direct
-/// routes, or by its fallback through host memory.
+/// Bytes that a GPU vendor's library for direct storage moved in a cell or a part of a run: by
+/// direct routes, or by its fallback through host memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DirectStorage {
@@ -126,7 +126,7 @@ pub struct DirectStorage {
     pub counted: Counted,
     /// The evidence for the route they took.
     pub proof: RouteProof,
-    /// What would prove the route, if nothing did.
+    /// The missing proof of the route, if it is unproven.
     pub to_prove: Option<String>,
     /// Whether the library was allowed to fall back.
     pub fallback_allowed: Option<bool>,
@@ -142,8 +142,8 @@ impl DirectStorage {
     }
 }
 
-/// An object store as its replies describe it, and what passed over the wire, from the first
-/// request of a cell to its last: warm-up included.
+/// An object store as its replies describe it, and its traffic, from the first request of a cell to
+/// its last: warm-up included.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectStore {
@@ -161,7 +161,7 @@ pub struct ObjectStore {
     pub requests: u64,
     /// Requests sent again, because the endpoint was busy or a connection broke.
     pub retries: u64,
-    /// Those of the retries because a connection broke, or nothing came for too long.
+    /// Retries because a connection broke, or was silent for too long.
     pub retries_after_loss: u64,
     /// Connections opened.
     pub connections: u64,
@@ -173,25 +173,25 @@ pub struct ObjectStore {
     /// they leave out the wait for the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<NamedHistogram>,
-    /// What checksums showed, if they were asked for.
+    /// The result of checksums, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<ObjectChecksums>,
 }
 
-/// What the checksums of bodies showed.
+/// The result of comparing the checksums of bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectChecksums {
-    /// Bytes of bodies whose checksum was the same here and at the endpoint: received ones, and sent
+    /// Bytes of bodies with the same checksum here and at the endpoint: received ones, and sent
     /// ones if its reply repeats it.
     pub checked_bytes: u64,
-    /// Replies to GETs, PUTs and parts with which nothing was compared, for want of a checksum.
+    /// Replies to GETs, PUTs and parts that were not compared, for want of a checksum.
     pub responses_unverified: u64,
-    /// Those of them to PUTs and parts, which were sent with a checksum.
+    /// Unverified replies to PUTs and parts that were sent with a checksum.
     pub uploads_unverified: u64,
-    /// Those of them to ranges of objects with a checksum that do not make up an object.
+    /// Unverified ranges of objects with a checksum that do not make up an object.
     pub ranges_unverified: u64,
-    /// Checksums that were others here and there, each of which ends a run.
+    /// Checksums that differed between here and the endpoint, each of which ends a run.
     pub differed: u64,
 }
 
@@ -215,12 +215,12 @@ impl ObjectChecksums {
         }
     }
 
-    /// Replies that had no checksum, as opposed to ranges, which have none of their own.
+    /// Replies that had no checksum, as opposed to ranges, which never have one.
     fn bare_replies(self) -> u64 {
         self.responses_unverified.saturating_sub(self.ranges_unverified)
     }
 
-    /// What was compared, in words.
+    /// The compared bytes and replies, as text.
     pub fn to_text(self) -> String {
         let checked = match self.checked_bytes {
             0 => "nothing".to_string(),
@@ -309,7 +309,7 @@ impl ObjectStore {
         self
     }
 
-    /// The endpoints and what answered, in one sentence.
+    /// The endpoints and their servers, in one sentence.
     pub fn to_text(&self) -> String {
         let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
         let tls = self.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
@@ -353,7 +353,7 @@ impl ObjectStore {
     }
 }
 
-/// What actually ran, with the facts that prove it.
+/// The path that ran, with the facts that prove it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
@@ -365,7 +365,7 @@ pub struct Evidence {
     pub direct_io: DirectIo,
     /// The engine, for CPU-driven paths.
     pub engine: Option<EngineFacts>,
-    /// What the vendor's library did, for cuFile's paths.
+    /// Bytes that the vendor's library moved, for cuFile's paths.
     pub direct_storage: Option<DirectStorage>,
     /// The object store, for path `s3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -391,8 +391,7 @@ impl Evidence {
         self
     }
 
-    /// Whether a run of the path `asked` can leave this evidence: its own, or that of what it falls
-    /// back to.
+    /// Whether a run of the path `asked` can leave this evidence: the path's, or its fallback's.
     pub fn may_be_of(&self, asked: PathKind) -> bool {
         self.effective_path.is_none_or(|shown| {
             shown == asked

@@ -89,7 +89,7 @@ pub enum Availability {
     Available,
     /// It is not usable.
     Unavailable {
-        /// Why not: what was tried and the result.
+        /// The reason: the attempt and its result.
         fact: String,
         /// How to make it available.
         remedy: String,
@@ -273,7 +273,7 @@ pub struct DeviceOfStorage {
     pub size_bytes: Option<u64>,
     /// PCI address of the controller, `0000:3b:00.0`.
     pub pci_address: Option<String>,
-    /// The device's own, unshared PCI Express link: `PCIe 16.0 GT/s x4`.
+    /// The device's unshared PCI Express link: `PCIe 16.0 GT/s x4`.
     pub pcie_link: Option<String>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
@@ -314,7 +314,7 @@ pub struct StorageOfRun {
     pub paths: Vec<PathBuf>,
     /// Type of the file system: `xfs`, `nfs4`; `None` for a block device without one.
     pub file_system: Option<String>,
-    /// Mount options: those of the mount first, then those of the file system.
+    /// Mount options: the mount's first, then the file system's.
     pub mount_options: Option<String>,
     /// The block devices below it, members after the device they form; partitions omitted.
     pub devices: Vec<DeviceOfStorage>,
@@ -401,7 +401,7 @@ impl HostFacts {
     /// Whether `path` can run here; a path that was not probed cannot.
     pub fn support(&self, path: PathKind) -> Availability {
         if path == PathKind::S3 {
-            // Sockets are everywhere; what the endpoint lacks it says itself.
+            // Sockets are everywhere; the endpoint itself reports its limits.
             return Availability::Available;
         }
         self.paths.iter().find(|support| support.path == path).map_or_else(

@@ -1,4 +1,4 @@
-//! Why a command cannot go on: all problems of a request, or what ended it.
+//! Why a command cannot go on: all problems of a request, or the error that ended it.
 
 use std::fmt::{self, Display};
 
@@ -46,15 +46,15 @@ impl Problems {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// The cause that determines the exit code. Problems of the request take precedence over those
-    /// of the machine: no machine would help then.
+    /// The cause that determines the exit code. Problems of the request take precedence over the
+    /// machine's: no machine would help then.
     pub fn cause(&self) -> Cause {
         let has = |cause: &Cause| self.0.iter().any(|problem| problem.kind == *cause);
         [Cause::Plan, Cause::Machine].into_iter().find(has).unwrap_or(Cause::Capacity)
     }
 
-    /// The common remedy of all problems; empty if each has its own, which is then shown next to
-    /// it.
+    /// The common remedy of all problems; empty if each has a different one, which is then shown
+    /// next to it.
     pub fn remedy(&self) -> &str {
         let first = self.0.first().map_or("", |problem| &problem.remedy);
         if self.0.iter().all(|problem| problem.remedy == first) { first } else { "" }
@@ -85,7 +85,7 @@ pub struct Resolution<P> {
     /// The plan; `None` if the request itself is invalid. With problems of the machine there may be
     /// one for a dry run to print.
     pub plan: Option<P>,
-    /// What prevents the run; empty if nothing does.
+    /// Problems that prevent the run; empty if it can start.
     pub problems: Problems,
 }
 
@@ -104,8 +104,8 @@ impl<P> Resolution<P> {
     }
 }
 
-/// What ended a command. `?` on an `anyhow::Error` makes it a bug; every other cause is chosen
-/// explicitly.
+/// The error that ended a command. `?` on an `anyhow::Error` makes it a bug; every other cause is
+/// chosen explicitly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Why, with printable text: outermost context first, one or several lines.
@@ -155,7 +155,7 @@ impl Failure {
         Self::saying(Cause::Regressed, fact)
     }
 
-    /// The user stopped the run; `fact` includes what was saved and where.
+    /// The user stopped the run; `fact` says which results were saved and where.
     pub fn stopped(fact: impl Display) -> Self {
         Self::saying(Cause::Stopped, fact)
     }
@@ -205,8 +205,8 @@ impl Failure {
     }
 }
 
-/// The error and its causes, outermost first. Most messages already contain their cause, which is
-/// not repeated.
+/// The error and its causes, outermost first. Messages usually contain their cause, which is not
+/// repeated.
 fn error_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -10,11 +10,11 @@ use crate::units::ByteSize;
 /// The options of a command that decide how much is in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct FlightOptions {
-    /// What makes transfers fewer: `use fewer --threads`.
+    /// Remedy for too many transfers: `use fewer --threads`.
     pub fewer: &'static str,
-    /// What makes a thread have fewer in flight: `use a lower --queue-depth`.
+    /// Remedy for too many in flight per thread: `use a lower --queue-depth`.
     pub shallower: &'static str,
-    /// What makes buffers smaller or fewer.
+    /// Remedy for buffers that are too large or too many.
     pub smaller: &'static str,
 }
 
@@ -34,7 +34,7 @@ pub fn check(
     }
 }
 
-/// Whether `transport`, whose threads end in `devices`, keeps the limits of `facts`.
+/// Whether `transport`, with threads that end in `devices`, keeps the limits of `facts`.
 pub fn kept(
     transport: &Transport,
     devices: &[DeviceId],
@@ -53,7 +53,7 @@ pub fn kept(
     by_library.or_else(by_memory).unwrap_or(Availability::Available)
 }
 
-/// More stream transfers than cuFile's queue takes: it fails the rest with EIO.
+/// More stream transfers than cuFile's queue holds: it fails the rest with EIO.
 fn streams(
     transport: &Transport,
     devices: &[DeviceId],
@@ -75,10 +75,10 @@ fn streams(
     })
 }
 
-/// A batch of more entries than cuFile takes, or batches of memory that is not registered which need
-/// more of the process's buffers at once than there are, should cuFile fall back:
-/// `cuFileBatchIOSubmit` then waits for one that only its own completion would free. Whether a folder has
-/// a direct route is not known before its first transfer.
+/// A batch of more entries than cuFile accepts, or batches of memory that is not registered which
+/// need more of the process's buffers at once than there are, should cuFile fall back:
+/// `cuFileBatchIOSubmit` then waits for one that only its own completion would free. Whether a
+/// folder has a direct route is not known before its first transfer.
 fn batch(
     transport: &Transport,
     devices: &[DeviceId],
@@ -102,7 +102,7 @@ fn batch(
     }
     let entry = transport.chunk_bytes;
     let in_flight = devices.len() as u64 * transport.queue_depth as u64;
-    // An entry takes a buffer of the smallest size that holds it; larger ones take several in turn.
+    // An entry uses a buffer of the smallest size that holds it; larger ones use several in turn.
     let fitting = limits.posix_pool.iter().find(|(bytes, _)| *bytes >= entry);
     let (bytes, count) = fitting.or(limits.posix_pool.last())?;
     (in_flight > *count).then(|| {
@@ -122,7 +122,8 @@ fn batch(
     })
 }
 
-/// Buffers on `gpu` that exceed its free memory or, registered with cuFile, what can be mapped.
+/// Buffers on `gpu` that exceed its free memory or, registered with cuFile, the memory that can be
+/// mapped.
 fn memory(
     transport: &Transport,
     devices: &[DeviceId],
@@ -143,7 +144,7 @@ fn memory(
     let of_cufile = format!("that cuFile registers ({})", pinned.unwrap_or_default());
     let limits = [
         (gpu.free_memory_bytes, "of free memory"),
-        // What is free is unknown of a slice, and where NVML is missing.
+        // Free memory is unknown for a slice, and without NVML.
         (gpu.memory_bytes, "of memory"),
         (mapped.and(gpu.bar1_bytes), "of BAR1, through which registered memory is mapped"),
         (registered.map(|limits| limits.registered_bytes), &*of_cufile),

@@ -1,4 +1,4 @@
-//! The hosts of a run: their identity, how they found each other, and what each contributed.
+//! The hosts of a run: their identity, how they found each other, and the share of each.
 
 use std::path::PathBuf;
 
@@ -41,14 +41,14 @@ pub struct Member {
 pub struct GroupFacts {
     /// `mpi`, `pmix` or `pmi1`.
     pub backend: String,
-    /// The library's own description of itself.
+    /// The library's description of itself.
     pub library: String,
     /// Number of processes.
     pub size: u32,
-    /// Latency of barriers at which nobody was late, measured before the run.
+    /// Latency of barriers without a late host, measured before the run.
     pub empty_barrier_us: Option<BarrierUs>,
-    /// Time the barriers of the steps took after the last host arrived, i.e. their own cost; `null`
-    /// if there were none.
+    /// Time the barriers of the steps took after the last host arrived, i.e. the cost of the
+    /// barrier itself; `null` if there were none.
     pub own_barrier_us: Option<BarrierUs>,
     /// The machines the processes run on, ordered by their lowest rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,7 +152,7 @@ pub enum SharedFolder {
         /// The first process that does not see it.
         blind: String,
     },
-    /// Nothing could be written there for the check.
+    /// The file for the check could not be written there.
     NotTried {
         /// The directory, or the path given instead.
         path: PathBuf,

@@ -1,7 +1,7 @@
 //! Latency histograms with fixed bounds.
 //!
-//! The bounds are fixed when a histogram is made, so recording never allocates: a histogram
-//! that grew in the hot loop would skew what it measures.
+//! The bounds are fixed when a histogram is made, so recording never allocates: a histogram that
+//! grew in the hot loop would skew the measurement.
 
 use base64::Engine as _;
 use hdrhistogram::Histogram;
@@ -27,7 +27,7 @@ pub struct LatencyHistogram {
 /// A summary of latencies in microseconds.
 ///
 /// A percentile is omitted if too few latencies were recorded for one to lie beyond it: fewer than
-/// 2 for the median, 10, 100 and 1000 for the others. It would otherwise be the maximum, or lie
+/// 2 for the median, 10, 100 and 1000 for the rest. It would otherwise be the maximum, or lie
 /// between two latencies by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -52,7 +52,7 @@ pub struct LatencyUs {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedHistogram {
-    /// What was measured: `fetch_wait`, `read`, `save_transfer`.
+    /// Name of the measured time: `fetch_wait`, `read`, `save_transfer`.
     pub name: String,
     /// The unit of the values in `data`: `ns`.
     pub unit: String,
@@ -92,7 +92,7 @@ impl LatencyHistogram {
         self.inner.len()
     }
 
-    /// Whether nothing was recorded.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.inner.is_empty()
     }
@@ -116,8 +116,7 @@ impl LatencyHistogram {
         self.inner.value_at_quantile(quantile).clamp(self.min_ns.min(self.max_ns), self.max_ns)
     }
 
-    /// Mean, extremes and the percentiles supported by enough samples; `None` if nothing was
-    /// recorded.
+    /// Mean, extremes and the percentiles supported by enough samples; `None` without samples.
     pub fn summary(&self) -> Option<LatencyUs> {
         if self.is_empty() {
             return None;
@@ -155,7 +154,7 @@ impl LatencyHistogram {
         }
     }
 
-    /// Unpacks what another host packed; `None` if it is not a valid histogram.
+    /// Unpacks a histogram that another host packed; `None` if it is not a valid histogram.
     pub fn unpack(packed: &PackedHistogram) -> Option<Self> {
         let bytes = base64::engine::general_purpose::STANDARD.decode(&packed.data).ok()?;
         let counted: Histogram<u64> =
@@ -180,7 +179,7 @@ impl LatencyHistogram {
         Some(histogram)
     }
 
-    /// The histogram in its saved form; `None` if nothing was recorded.
+    /// The histogram in its saved form; `None` without samples.
     pub fn named(&self, name: &str) -> Option<NamedHistogram> {
         Some(NamedHistogram {
             name: name.to_string(),
@@ -245,13 +244,13 @@ pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
 
 fn read(data: &str) -> Option<Histogram<u64>> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(data).ok()?;
-    // The length of the payload determines how much memory decoding takes.
+    // The length of the payload determines the memory for decoding.
     let payload = bytes.get(4..8)?.try_into().ok().map(u32::from_be_bytes)?;
     if bytes.len() != HEADER_BYTES + usize::try_from(payload).ok()? {
         return None;
     }
     let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
-    // The counts of a file that nobody measured may exceed what their sum can hold.
+    // The counts of a forged file may overflow their sum.
     (histogram.len() < u64::MAX).then_some(histogram)
 }
 

@@ -92,8 +92,8 @@ pub struct Fault {
     pub nth: u64,
     /// The kind of failure.
     pub kind: FaultKind,
-    /// Whether the operations of the whole process count, those on reports included, or only those
-    /// of a run on its data.
+    /// Whether the operations of the whole process count, reports included, or only a run's
+    /// operations on its data.
     pub everywhere: bool,
 }
 
@@ -182,8 +182,8 @@ impl fmt::Display for Throttle {
 impl FromStr for Fault {
     type Err = String;
 
-    /// Parses `CALL:NTH:ERROR`, of the operations of a run on its data, or
-    /// `nth=N[,call=CALL][,errno=ERROR]`, of those of the whole process.
+    /// Parses `CALL:NTH:ERROR`, for a run's operations on its data, or
+    /// `nth=N[,call=CALL][,errno=ERROR]`, for all operations of the process.
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = |why: String| {
             format!(
@@ -259,7 +259,7 @@ impl fmt::Display for Fault {
 }
 
 /// The warning in a report that `option` slowed storage down or made it fail, so that the results
-/// are not mistaken for the storage's own.
+/// are not attributed to the storage.
 pub fn warning(option: &str, what: &str) -> Warning {
     Warning::new(
         WarningKind::Impaired,

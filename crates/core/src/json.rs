@@ -22,10 +22,10 @@ pub fn indented<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     serde_json::to_string_pretty(&serde_json::to_value(value)?)
 }
 
-/// What [`compact`] or [`indented`] made.
+/// The output of [`compact`] or [`indented`].
 ///
 /// # Errors
-/// If it is not JSON, or not that of a `T`.
+/// If it is not JSON, or not a `T`.
 pub fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     serde_json::from_value(serde_json::from_slice::<Value>(json)?)
 }
@@ -46,7 +46,7 @@ pub enum Integrity {
 }
 
 impl Integrity {
-    /// What a reader has to know of the report, if anything.
+    /// The doubt about the report that a reader has to know, if any.
     pub fn doubt(&self) -> Option<&'static str> {
         match self {
             Self::Intact => None,
@@ -56,8 +56,8 @@ impl Integrity {
     }
 }
 
-/// A report as a JSON object, whose last field is the digest of the others. A report that does not
-/// match the digest it was read with keeps that one, or none.
+/// A report as a JSON object, with a digest of all other fields as its last field. A report that
+/// does not match the digest it was read with keeps that one, or none.
 ///
 /// # Errors
 /// If it is not plain data.

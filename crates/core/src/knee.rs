@@ -2,7 +2,7 @@
 //! the best.
 //!
 //! Settings lie on lines, ascending in cost. The search walks up each line in doublings until two
-//! in a row gain nothing, and repeats one that falls before it counts. Then it bisects between a
+//! in a row bring no gain, and repeats one that falls before it counts. Then it bisects between a
 //! setting that reaches the best rate and one that does not, and repeats the settings that decide
 //! the answer. Its only state is the measurements, so it continues from a saved report as if it had
 //! never stopped.
@@ -16,8 +16,8 @@ pub const WITHIN: f64 = 0.02;
 /// This many steps in a row that gain less than [`WITHIN`] end a walk: a single one may be bad
 /// luck.
 const PATIENCE: usize = 2;
-/// The knee is no further than this below the best, however noisy: the least difference that matters to
-/// comparisons.
+/// Maximum distance of the knee below the best, however noisy: the smallest difference that matters
+/// to comparisons.
 const MOST_BELOW: f64 = 0.05;
 /// The probability that settings are called different although they are not.
 const ERROR: f64 = 0.05;
@@ -34,7 +34,7 @@ const IDLE: f64 = 0.75;
 pub enum KneeLimit {
     /// The storage, or the path between it and this host.
     Storage,
-    /// CPUs of this host: those of the busy threads, or all.
+    /// CPUs of this host: the busy threads' CPUs, or all.
     Client,
     /// Memory: the bytes came from the page cache, or from a file system without storage.
     Memory,
@@ -55,7 +55,7 @@ impl KneeLimit {
         }
     }
 
-    /// The limit of such a run beside other programs that used `others` of the `cpus` of the host.
+    /// The limit of such a run next to other programs that used `others` of the `cpus` of the host.
     pub fn beside(others: f64, (at_work, cpus): (f64, f64), alone: Option<Self>) -> Option<Self> {
         let is_crowded = others > 0.0 && at_work + others > IDLE * cpus;
         match alone {
@@ -106,8 +106,7 @@ pub type SettingIndex = (usize, usize);
 /// Everything measured so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    /// The lines, each ascending in cost; among settings of equal cost those of earlier lines are
-    /// preferred.
+    /// The lines, each ascending in cost; among settings of equal cost earlier lines are preferred.
     pub lines: Vec<Vec<Setting>>,
     /// How often to run the settings that decide the answer.
     pub repeat: usize,
@@ -120,7 +119,7 @@ pub struct KneeAnswer {
     pub knee: SettingIndex,
     /// The best setting.
     pub best: SettingIndex,
-    /// Standard deviation of repetitions in percent of their mean; `None` if nothing was repeated.
+    /// Standard deviation of repetitions in percent of their mean; `None` without repetitions.
     pub noise_percent: Option<f64>,
     /// The other settings that noise does not exclude from being the knee, cheapest first: cheaper ones
     /// that may reach the best, and more costly ones up to the one within [`WITHIN`] of the best by
@@ -174,7 +173,7 @@ impl Search {
             walked.extend(came_by);
             idle = if gains(top, best) { 0 } else { idle + 1 };
             best = top.max(best);
-            // A rate of zero here means that nothing runs elsewhere on the grid either.
+            // A rate of zero here means that all other settings of the grid fail, too.
             if idle == PATIENCE || best == 0.0 {
                 return Ok(line + 1);
             }
@@ -296,7 +295,7 @@ impl Search {
         (at_the_end && !anything_above) || in_the_last_line
     }
 
-    /// The noise of repetitions, pooled over all settings; `None` if nothing was repeated.
+    /// The noise of repetitions, pooled over all settings; `None` without repetitions.
     fn noise(&self) -> Option<Noise> {
         let (mut squares, mut freedom) = (0.0, 0.0);
         for setting in self.lines.iter().flatten().filter(|s| s.rates.len() > 1) {

@@ -1,8 +1,8 @@
 //! Finds the largest passing count: brackets, bisects and confirms it.
 //!
-//! The search decides what to run next and receives the results; it runs nothing itself. A *probe*
-//! is short and may be wrong; the answer is based on *full* runs. The current knowledge is a
-//! bracket: the largest count that always passed, below the smallest that ever missed.
+//! The search chooses the next run and receives the results; it does not run them. A *probe* is
+//! short and may be wrong; the answer is based on *full* runs. The current knowledge is a bracket:
+//! the largest count that always passed, below the smallest that ever missed.
 //!
 //! Starting from an estimate, it moves up or down until the bracket has both ends, then narrows it.
 //! It follows the suggestion of the last run as long as plain bisection from there would stay
@@ -14,7 +14,7 @@ use crate::units::{counted, format_duration};
 
 /// Full runs at each end of the answer by default.
 pub const CONFIRM_RUNS: u32 = 1;
-/// Most searches take no more probes.
+/// Searches usually need no more probes.
 const USUAL_PROBES: u32 = 5;
 
 /// The kind of trial.
@@ -81,7 +81,7 @@ impl Bracket {
 
 /// A run at one count, as a lane reports it.
 pub trait Tried {
-    /// What may limit a search.
+    /// A limit of a search.
     type Limit: Copy;
     /// The noun that is counted: `accelerator`.
     const WHAT: &'static str;
@@ -98,7 +98,7 @@ pub trait Tried {
     /// Duration in seconds.
     fn seconds(&self) -> f64;
 
-    /// What held it back; `None` if unknown.
+    /// Its limit; `None` if unknown.
     fn limited_by(&self) -> Option<Self::Limit>;
 
     /// Whether something other than storage is the limit, so that storage may do more.
@@ -119,9 +119,9 @@ pub struct Largest<T, L> {
     /// Whether something other than storage ended the search, or it did not finish: storage may do
     /// more.
     pub is_lower_bound: bool,
-    /// What limits a larger count; `None` while unknown.
+    /// The limit of larger counts; `None` while unknown.
     pub limited_by: Option<L>,
-    /// Why no more can be tried, with what would help if known.
+    /// Why no more can be tried, with the remedy if known.
     pub limit: Option<String>,
     /// Counts that both passed and missed.
     pub inconsistent: Vec<u32>,
@@ -189,7 +189,7 @@ impl<T: Tried<Limit = L>, L: Copy> Largest<T, L> {
     }
 }
 
-/// How long a search takes, before anything is measured.
+/// Expected duration of a search, before the first measurement.
 pub fn outlook(confirm_runs: u32, expected: impl Fn(RunKind) -> f64) -> String {
     let (probe, full) = (expected(RunKind::Probe), expected(RunKind::Full));
     let runs = 2 * confirm_runs;

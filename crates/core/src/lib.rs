@@ -1,6 +1,6 @@
 //! The core types of stormlp: units, plans, events, reports, statistics, formulas.
 //!
-//! Text and facts in, values out. Nothing here does I/O, starts a thread or reads a clock, so every
+//! Text and facts in, values out. No code here does I/O, starts a thread or reads a clock, so every
 //! rule of the benchmark can be tested by calling a function.
 //!
 //! ```

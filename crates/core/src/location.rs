@@ -45,18 +45,18 @@ impl Location {
 /// How the names of objects begin.
 pub const OBJECT_SCHEME: &str = "s3://";
 
-/// An object, or all objects whose keys begin alike, named by a path: `s3://bucket/key`. Whatever
-/// takes the name of a file can take that of an object; storage tells them apart by the scheme.
+/// An object, or all objects with a common prefix, named by a path: `s3://bucket/key`. Its name can
+/// stand in place of any file's; storage tells them apart by the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectName<'a> {
     /// The bucket.
     pub bucket: &'a str,
-    /// The key, or what keys begin with; empty for the whole bucket.
+    /// The key, or the prefix of keys; empty for the whole bucket.
     pub key: &'a str,
 }
 
 impl<'a> ObjectName<'a> {
-    /// The most bytes of a key.
+    /// Maximum bytes of a key.
     const KEY_BYTES: usize = 1024;
 
     /// The object that a path names.

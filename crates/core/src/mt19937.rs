@@ -47,8 +47,8 @@ impl Mt19937 {
         (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
     }
 
-    /// A standard Gaussian, as `standard_normal()` of the legacy generator: polar
-    /// Box–Muller, whose second value is kept for the next call.
+    /// A standard Gaussian, as `standard_normal()` of the legacy generator: polar Box–Muller, which
+    /// keeps its second value for the next call.
     pub fn next_gaussian(&mut self) -> f64 {
         if let Some(spare) = self.spare_gaussian.take() {
             return spare;

@@ -5,7 +5,7 @@ pub use strum::{VariantArray, VariantNames};
 /// A closed set of names accepted on the command line; its `FromStr` is derived and fails with
 /// [`unknown`].
 pub trait Named: VariantNames {
-    /// What a member is called, as in `a path`.
+    /// The noun for a member, as in `a path`.
     const WHAT: &'static str;
 }
 
@@ -14,7 +14,7 @@ pub fn unknown<T: Named>(text: &str) -> String {
     unknown_among(T::VARIANTS, T::WHAT, text)
 }
 
-/// The error message for `text`, which is not among `names`; `what` is what a member is called.
+/// The error message for `text`, which is not among `names`; `what` is the noun for a member.
 pub fn unknown_among(names: &[&str], what: &str, text: &str) -> String {
     let choice = match names.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),

@@ -1,10 +1,10 @@
-//! What is wrong, or worth knowing: a fact and what to do about it.
+//! A problem or an observation: a fact and its remedy.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a fact begins that storage returned other data than expected: nothing else matters then.
+/// The beginning of the fact that storage returned wrong data, which outweighs all other facts.
 pub const DATA_MISMATCH: &str = "DATA MISMATCH";
 
 /// A fact with its remedy: a problem of a request or the cause of a failed run, depending on
@@ -14,7 +14,7 @@ pub const DATA_MISMATCH: &str = "DATA MISMATCH";
 pub struct Note<K> {
     /// The subject.
     pub kind: K,
-    /// What was measured or found and where, with units.
+    /// The measured or found fact and its place, with units.
     pub fact: String,
     /// What to do now; empty if the fact is sufficient, or no remedy is known.
     pub remedy: String,

@@ -1,4 +1,4 @@
-//! What a transfer does: its direction and access order.
+//! The operation of a transfer: its direction and access order.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};

@@ -1,5 +1,5 @@
-//! Signs of other programs' load in what was sampled during a run: its figures are then not those of
-//! the storage alone.
+//! Signs of other programs' load in the samples of a run: its figures then do not show the storage
+//! alone.
 
 use crate::group::GroupFacts;
 use crate::report::{NamedSeries, Series};
@@ -11,16 +11,17 @@ use crate::warning::{Warning, WarningKind};
 pub const REMEDY: &str = "measure when nothing else uses this machine and its storage";
 /// More CPUs in use by other programs than this disturb a measurement.
 const CPUS: f64 = 0.5;
-/// Device bytes beyond those of the run, as a share of them, that count as others'. File systems
+/// Device bytes beyond the run's, as a share of them, that count as other programs'. File systems
 /// move slightly more than requested.
 const DEVICE_SHARE: f64 = 0.05;
-/// Fewest whole intervals in which CPU time says something: the kernel counts it in ticks.
+/// Minimum number of whole intervals for which CPU time is meaningful: the kernel counts it in
+/// ticks.
 const FEWEST: usize = 5;
 /// Shortest time in which it does: a tick on each CPU is much of a shorter one.
 const SHORTEST_SECONDS: f64 = 0.5;
 
-/// CPUs that other programs used beside the `own` of this process, on the mean over `series`, if that is
-/// enough to disturb a measurement; `None` if not, or if it is unknown.
+/// CPUs that other programs used in addition to this process's (`own`), on the mean over `series`,
+/// if that is enough to disturb a measurement; `None` if not, or if it is unknown.
 pub fn cpus(series: &Series, own: f64) -> Option<f64> {
     let host = series.tracks.iter().find(|track| track.measure == Measure::HostCpuSeconds)?;
     let known = series.timed(&host.values).filter(|(_, value)| value.is_finite());
@@ -44,9 +45,9 @@ pub fn of_devices(devices: &str, beyond: u64, own: u64, whose: &str) -> Option<S
     })
 }
 
-/// One warning about all parts of a run; `None` without a sign. Device bytes are compared where
-/// the path is `direct`: the page cache reads ahead and writes later. Processes that share a host
-/// cannot tell each other's load from that of other programs, so they say nothing.
+/// One warning about all parts of a run; `None` without a sign. Device bytes are compared where the
+/// path is `direct`: the page cache reads ahead and writes later. Processes that share a host
+/// cannot tell each other's load from other programs', so they do not warn.
 pub fn warning(parts: &[NamedSeries], direct: bool, group: Option<&GroupFacts>) -> Option<Warning> {
     let shares = |group: &GroupFacts| group.machines.iter().any(|machine| machine.ranks.len() > 1);
     if group.is_some_and(shares) {

@@ -39,9 +39,9 @@ pub enum PathKind {
     /// Recorded when a cuFile path got no direct route: cuFile's compatibility mode, i.e. POSIX
     /// reads and writes inside the library. It cannot be requested, only found to have run.
     GdsCompat,
-    /// GET and PUT of objects into host memory: the only path to `s3://`, and to nothing else.
+    /// GET and PUT of objects into host memory: the only path to `s3://`, and only to it.
     S3,
-    /// Moves nothing: measures the ceiling of the harness itself.
+    /// Moves no bytes: measures the ceiling of the harness itself.
     Null,
 }
 

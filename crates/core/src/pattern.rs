@@ -1,9 +1,9 @@
 //! A position-dependent, incompressible pattern: each byte is determined by its position.
 //!
 //! Every eight bytes of a stream are a function of the seed, the stream and their position, so the
-//! content needs no memory, never repeats, and any piece can be checked on its own. The function is
-//! the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over the position: fast enough
-//! in plain code to stay far ahead of storage.
+//! content needs no memory, never repeats, and any piece can be checked alone. The function is the
+//! finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over the position: fast enough in
+//! plain code to stay far ahead of storage.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn mix(mut word: u64) -> u64 {
 }
 
 /// The stream number of a file: an FNV-1a hash of its name, so that a file can be checked
-/// regardless of what else a later matrix uses.
+/// regardless of the other files of a later matrix.
 pub fn stream_of(file: &Path) -> u64 {
     fnv1a(file.file_name().unwrap_or_default().to_string_lossy().as_bytes())
 }

@@ -34,7 +34,7 @@ pub struct Placement {
     /// Whether threads are bound to anything.
     pub bound: bool,
     /// The node that threads are bound to and that their buffers come from while it has memory;
-    /// `None` if nothing is bound, or if each thread has its own node.
+    /// `None` if threads are unbound, or bound to different nodes.
     pub node: Option<u32>,
     /// The CPUs that threads are bound to; `None` leaves the choice to the kernel.
     pub cpus: Option<CpuList>,
@@ -81,8 +81,8 @@ fn drives(host: &HostFacts) -> Option<Near> {
     known.iter().all(|(other, _)| *other == node).then(|| Near { node, what: names.join(", ") })
 }
 
-/// Decides the placement on `host` of threads whose transfers end in `device`; reports requested
-/// CPUs and nodes that do not exist.
+/// Decides the placement on `host` of threads with transfers that end in `device`; reports
+/// requested CPUs and nodes that do not exist.
 pub fn decide(
     asked: &Threading,
     device: Option<DeviceId>,
@@ -116,7 +116,7 @@ pub fn decide(
 }
 
 /// Decides the placement of threads that are dealt over `devices`, and of the threads of each; of
-/// threads whose transfers end in no device if there is none.
+/// threads without a device if there is none.
 pub fn decide_each(
     asked: &Threading,
     devices: &[DeviceId],
@@ -133,7 +133,7 @@ pub fn decide_each(
     (all, each)
 }
 
-/// The placement of threads that each run near their own device.
+/// The placement of threads that each run near their device.
 fn each_near_its_own(asked: &Threading) -> Placement {
     Placement {
         numa: asked.numa,

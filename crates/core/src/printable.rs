@@ -11,14 +11,14 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown(text, |_| false)
 }
 
-/// Like [`printable`], but keeps line breaks and tabs: for text whose line structure is trusted.
+/// Like [`printable`], but keeps line breaks and tabs: for text with a trusted line structure.
 #[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// JSON with every such character as a JSON escape. A serializer escapes only what JSON requires,
-/// but terminals react to more characters than that.
+/// JSON with every such character as a JSON escape. A serializer escapes only the characters that
+/// JSON requires, but terminals react to more characters than that.
 #[must_use]
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(|c| steers(c) && !c.is_ascii_whitespace()) {

@@ -8,7 +8,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::names::{Named, unknown};
 
-/// An edition of the benchmark, reproduced as it actually behaved, or stormlp's own.
+/// An edition of the benchmark, reproduced as it actually behaved, or stormlp's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -35,7 +35,7 @@ impl Profile {
         self.into()
     }
 
-    /// The edition as the command line and screens have it.
+    /// The edition as the command line and screens name it.
     pub fn edition(self) -> &'static str {
         match self {
             Self::V1 => "1.0",

@@ -22,7 +22,7 @@ use crate::warning::Warning;
 /// file; added fields do not increase it.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The note in reports of runs whose profile is an MLPerf edition.
+/// The note in reports of runs by an MLPerf edition.
 pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
 
 /// The command that made a report.
@@ -124,7 +124,7 @@ impl Ending {
         Self::Failed(Note::new(cause, fact, remedy))
     }
 
-    /// The end of the command whose report is `saved` there.
+    /// The end of the command with its report `saved` there.
     ///
     /// # Errors
     /// Why the run ended early.
@@ -180,7 +180,7 @@ pub struct Series {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tracks: Vec<Track>,
     /// Queue depths and sizes of the transfers; `None` until this part of the run has ended, and in
-    /// a matrix, whose threads keep their configured depth and size.
+    /// a matrix, where threads keep their configured depth and size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     /// Bytes that each rank moved in each interval: in training the accelerators of this process, if
@@ -242,7 +242,7 @@ pub struct NamedSeries {
 pub struct NamedEvidence {
     /// The part: `reads`, `saves`, `restores`.
     pub name: String,
-    /// What actually ran, with the facts that prove it.
+    /// The path that ran, with the facts that prove it.
     #[serde(flatten)]
     pub evidence: Evidence,
 }
@@ -279,7 +279,7 @@ pub struct Report<P, R> {
     pub histograms: Vec<NamedHistogram>,
     /// Time series. A matrix has one in each cell instead.
     pub series: Vec<NamedSeries>,
-    /// What actually ran, and the evidence for it. A matrix has this in each cell instead.
+    /// The path that ran, and the evidence for it. A matrix has this in each cell instead.
     pub evidence: Vec<NamedEvidence>,
     /// Caveats the reader should know before trusting the numbers.
     pub warnings: Vec<Warning>,
@@ -314,7 +314,7 @@ impl<P, R> Report<P, R> {
     }
 
     /// `gds ran as gds-compat`, if the planned path fell back to another, or if its route is
-    /// unproven; `None` if it ran, or nothing did, or it does not fall back to what ran.
+    /// unproven; `None` if it ran, or no path did, or it cannot fall back to the path that ran.
     pub fn other_path(&self, name: &str, planned: PathKind) -> Option<String> {
         let evidence = self.evidence_of(name).filter(|evidence| evidence.may_be_of(planned))?;
         match evidence.effective_path {
@@ -355,7 +355,7 @@ pub enum ReportError {
     Damaged {
         /// The command that made it.
         kind: ReportKind,
-        /// What is wrong and where.
+        /// The fault and its place.
         source: serde_json::Error,
     },
 }

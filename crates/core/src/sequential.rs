@@ -17,8 +17,8 @@ pub fn is_look(pairs: usize) -> bool {
     LOOKS.contains(&pairs)
 }
 
-/// The share of the permitted error that the look after `pairs` pairs spends; between looks, that of
-/// the next one, since a comparison that is stopped there takes its place.
+/// The share of the permitted error that the look after `pairs` pairs spends; between looks, the
+/// next one's, since a comparison that stops there replaces it.
 pub fn spent(pairs: usize) -> f64 {
     let until = |pairs: usize| (pairs as f64 / MOST_PAIRS as f64).powi(2);
     let next = LOOKS.iter().position(|look| *look >= pairs).unwrap_or(LOOKS.len() - 1);

@@ -27,7 +27,7 @@ pub struct MeanAndDeviation {
 }
 
 impl MeanAndDeviation {
-    /// Those of `samples`.
+    /// The statistics of `samples`.
     pub fn of(samples: &[f64]) -> Self {
         Self { mean: mean(samples), deviation: population_deviation(samples) }
     }
@@ -97,7 +97,7 @@ pub fn effective_samples(series: &[f64]) -> f64 {
     (count / time(whole.sum())).max(1.0)
 }
 
-/// A spread of this share of a difference is that of rounded sums.
+/// A spread of this share of a difference comes from rounded sums.
 const ROUNDING: f64 = 1e-9;
 /// So many equal values show that there is no spread.
 const FEWEST_WITHOUT_SPREAD: f64 = 8.0;
@@ -130,8 +130,7 @@ impl UncertainMean {
     /// `value` with the variability of `series` over its run; `None` if the series is worth fewer
     /// than `fewest` independent samples.
     ///
-    /// Only the relative variation of `series` around its own mean counts, so it may have another
-    /// unit.
+    /// Only the relative variation of `series` around its mean counts, so it may have another unit.
     pub fn of_series(value: f64, series: &[f64], fewest: f64) -> Option<Self> {
         let (samples, level) = (effective_samples(series), mean(series));
         if samples < fewest.max(1.5) {
@@ -146,9 +145,9 @@ impl UncertainMean {
         })
     }
 
-    /// The mean of samples in the order they were taken, whose neighbours may be alike: the
-    /// variance is that of the moving-block bootstrap (Künsch 1989) in closed form, with blocks of
-    /// ∛n samples. `None` for fewer than two blocks.
+    /// The mean of samples in the order of measurement, with similar neighbours: the variance
+    /// follows the moving-block bootstrap (Künsch 1989) in closed form, with blocks of ∛n samples.
+    /// `None` for fewer than two blocks.
     pub fn of_blocks(samples: &[f64]) -> Option<Self> {
         let length = (samples.len() as f64).cbrt().ceil() as usize;
         let blocks = samples.len().checked_div(length).unwrap_or(0);
@@ -226,8 +225,8 @@ impl Shift {
         if width.is_finite() { [self.value - width, self.value + width] } else { everything }
     }
 
-    /// Whether sides differ whose few values do not spread: rounded ones are equal by chance, so how
-    /// they vary is unknown.
+    /// Whether sides differ that have few values without spread: rounded ones are equal by chance,
+    /// so how they vary is unknown.
     fn is_without_spread(&self) -> bool {
         let values = self.degrees_of_freedom + 1.0;
         let is_spread = self.error > ROUNDING * self.value.abs();
@@ -253,7 +252,7 @@ impl Shift {
 /// The value that the size of a Student's t exceeds with probability `level`.
 pub fn beyond(level: f64, degrees_of_freedom: f64) -> f64 {
     let student = StudentsT::new(0.0, 1.0, degrees_of_freedom.min(NORMAL));
-    // Outside the distribution's domain nothing is known.
+    // Outside the distribution's domain the quantile is unknown.
     student.map_or(f64::INFINITY, |student| -student.inverse_cdf(level / 2.0))
 }
 
@@ -263,7 +262,8 @@ fn two_sided(squared: f64, degrees_of_freedom: f64) -> f64 {
         return erfc((squared / 2.0).sqrt());
     }
     let place = degrees_of_freedom / (degrees_of_freedom + squared);
-    // Outside the function's domain nothing is known: that is not evidence of a difference.
+    // Outside the function's domain the probability is unknown: that is not evidence of a
+    // difference.
     checked_beta_reg(degrees_of_freedom / 2.0, 0.5, place).unwrap_or(1.0)
 }
 

@@ -102,7 +102,7 @@ impl fmt::Display for Telemetry {
     }
 }
 
-/// What a track measures.
+/// The quantity of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumIter, IntoStaticStr)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,4 +1,5 @@
-//! What is asked of the threads of a run, and the CPUs and NUMA nodes that they may be bound to.
+//! The requested placement of a run's threads, and the CPUs and NUMA nodes that they may be bound
+//! to.
 
 use std::fmt;
 use std::str::FromStr;
@@ -139,7 +140,7 @@ pub struct HostNode {
     pub cpus: CpuList,
 }
 
-/// What was asked of the threads of a run: where they and their buffers are.
+/// The requested placement of a run's threads and their buffers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(clap::Args)]
@@ -159,8 +160,8 @@ pub struct Threading {
 /// streams.
 ///
 /// Spinning notices the end of a transfer some microseconds sooner, which matters for small ones,
-/// but occupies a whole CPU per waiting thread. With blocking, a run's CPU seconds are those of
-/// actual work, which suits most programs that feed a GPU alongside other work.
+/// but occupies a whole CPU per waiting thread. With blocking, a run's CPU seconds count actual
+/// work, as in programs that feed a GPU alongside other work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

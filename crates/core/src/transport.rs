@@ -1,7 +1,7 @@
 //! How bytes move between storage and memory: path, engine, device, threads, buffers.
 //!
 //! Every lane decides this while planning, from the request and the facts of the host, so that a
-//! dry run rejects what cannot run and nothing is decided at run time.
+//! dry run rejects a plan that cannot run, and no decision is left for run time.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
@@ -31,8 +31,8 @@ pub struct Transport {
     pub requested_engine: EngineChoice,
     /// The accelerator, for paths that end in one; the first of several.
     pub device: Option<DeviceId>,
-    /// The accelerators over which those of the workload, or the ranks, are dealt in turn, if they
-    /// are several. Thread `t` serves device `t % n`.
+    /// The accelerators over which the workload's accelerators, or the ranks, are dealt in turn, if
+    /// they are several. Thread `t` serves device `t % n`.
     pub devices: Vec<DeviceOfRun>,
     /// The kind of memory at the end of a transfer.
     pub memory: MemoryKind,
@@ -40,7 +40,7 @@ pub struct Transport {
     pub emulated: bool,
     /// Threads that move bytes.
     pub threads: usize,
-    /// Transfers in flight per thread, each with its own buffers.
+    /// Transfers in flight per thread, each with separate buffers.
     pub queue_depth: usize,
     /// Maximum bytes per transfer.
     pub chunk_bytes: u64,
@@ -124,7 +124,7 @@ impl Transport {
         only.into_iter().chain(self.devices.iter().map(|one| one.device))
     }
 
-    /// The accelerators with what is known of each, if they are several.
+    /// The accelerators with the facts known of each, if they are several.
     pub fn devices_in_words(&self) -> Option<String> {
         let words = self.devices.iter().map(DeviceOfRun::to_text);
         (!self.devices.is_empty()).then(|| words.collect::<Vec<_>>().join("; "))
@@ -161,7 +161,7 @@ impl Transport {
     }
 }
 
-/// The request of a lane whose transfers all use one path.
+/// The request of a lane with a single path for all transfers.
 #[derive(Debug, Clone, Copy)]
 pub struct TransportRequest<'a> {
     /// The path.
@@ -181,13 +181,13 @@ pub struct TransportRequest<'a> {
 }
 
 /// Decides path, engine and device for one transfer at a time; the lane decides threads and
-/// buffers. Reports what this host cannot do.
+/// buffers. Reports the limits of this host.
 pub fn decide(asked: TransportRequest<'_>, host: &HostFacts, problems: &mut Problems) -> Transport {
     let path = asked.path;
     check_path(path, host, problems);
     let engine = engine(asked.engine, host, problems);
     let mut devices = devices::chosen(asked.devices, path, host, problems);
-    // A device that would get nothing is not opened.
+    // A device without a share is not opened.
     devices.truncate(usize::try_from(asked.shares.max(1)).unwrap_or(usize::MAX));
     if asked.require_gds && devices.contains(&DeviceId::Host) {
         problems.machine(
@@ -239,7 +239,7 @@ pub fn check_objects_only(path: PathKind, verify: Verify, problems: &mut Problem
 }
 
 /// The engine for transfers on `path` with `depth` in flight per thread, where `engine` is the
-/// default. A ring gains nothing from a single transfer through the page cache: a plain call makes
+/// default. A ring brings no gain for a single transfer through the page cache: a plain call makes
 /// the same copy in fewer steps.
 pub fn engine_at(
     asked: EngineChoice,
@@ -255,14 +255,14 @@ pub fn engine_at(
 }
 
 /// Whether transfers on `path` are blocking calls: a thread has one in flight, whatever its depth.
-/// Path `s3` has a connection for each, beyond the first on threads of their own.
+/// Path `s3` has a connection for each, beyond the first on separate threads.
 pub fn blocks(path: PathKind, engine: EngineKind) -> bool {
     matches!(path, PathKind::Gds | PathKind::S3)
         || (path.has_engine() && engine == EngineKind::Psync)
 }
 
-/// The depth of each of `threads` on `path` where `wanted` is what the lane would use, and a warning
-/// if cuFile takes fewer without failing or hanging.
+/// The depth of each of `threads` on `path` where `wanted` is the lane's choice, and a warning if
+/// cuFile accepts fewer without failing or hanging.
 pub fn depth_in_cufile(
     path: PathKind,
     threads: usize,
@@ -287,8 +287,8 @@ pub fn depth_in_cufile(
     (most, Some(warning))
 }
 
-/// The most transfers of a thread, out of `threads`, that cuFile takes on `path`, and the setting
-/// that says so; `None` if none does.
+/// Maximum transfers of a thread, out of `threads`, that cuFile accepts on `path`, and the setting
+/// that limits them; `None` without such a setting.
 fn most_in_cufile(
     path: PathKind,
     threads: usize,
@@ -381,7 +381,7 @@ pub fn statistics_warning(
     Some(Warning::new(WarningKind::HarnessBound, fact, advice))
 }
 
-/// The warning that a wait mode was requested although nothing waits for a GPU.
+/// The warning that a wait mode was requested although no path waits for a GPU.
 pub fn wait_warning(asked: Option<WaitMode>, any_waits: bool) -> Option<Warning> {
     let wait = asked.filter(|_| !any_waits)?;
     Some(Warning::new(

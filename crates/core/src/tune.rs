@@ -92,7 +92,7 @@ impl<T: Args> FromArgMatches for Tuned<T> {
     }
 }
 
-/// The keys as options of a command of their own.
+/// The keys as options of a separate command.
 fn keys<T: Args>() -> Command {
     let help = "{all-args}";
     T::augment_args(Command::new(TUNE).no_binary_name(true).disable_help_flag(true))

@@ -1,11 +1,11 @@
-//! How what was moved is checked: the option `--verify`.
+//! How transferred data is checked: the option `--verify`.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::names::{Named, unknown};
 
-/// How what was moved is checked. Lengths of files and objects always are.
+/// How transferred data is checked. Lengths of files and objects always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -18,10 +18,10 @@ pub enum Verify {
     /// Objects: sizes and ETags.
     #[default]
     Size,
-    /// Objects: their checksums too. Each is sent with its own, and compared with the endpoint's
-    /// when all of it is read.
+    /// Objects: their checksums too. Each is sent with its checksum, and compared with the
+    /// endpoint's when all of it is read.
     Crc,
-    /// Every byte is compared with what was written.
+    /// Every byte is compared with the data written.
     Content,
 }
 
@@ -47,7 +47,7 @@ impl Verify {
         }
     }
 
-    /// Whether every byte is compared with what was written.
+    /// Whether every byte is compared with the data written.
     pub fn is_of_content(self) -> bool {
         self == Self::Content
     }

@@ -47,7 +47,7 @@ pub enum WarningKind {
     Pacing,
     /// The run is smaller than the real workload.
     Scaled,
-    /// The dataset differs from what the workload describes.
+    /// The dataset differs from the workload's description.
     Dataset,
     /// A checkpoint that would not survive a crash.
     NotDurable,
@@ -77,7 +77,8 @@ pub enum WarningKind {
 pub struct Warning {
     /// The subject.
     pub kind: WarningKind,
-    /// What was measured or found and where, with units; of several parts of a run, in the first.
+    /// The measured or found fact and its place, with units; of several parts of a run, in the
+    /// first.
     pub fact: String,
     /// What to do now; empty if the fact is sufficient, or no remedy is known.
     pub remedy: String,
@@ -87,21 +88,21 @@ pub struct Warning {
     pub subjects: Vec<String>,
 }
 
-/// The place of warnings among others; a screen has room for a few.
+/// The importance of warnings; a screen has room for a few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// No screen may leave it out: the result is not what was asked for, or not clean.
+    /// No screen may leave it out: the result is not the requested one, or not clean.
     Vital,
     /// It is about the path that ran, which the figures rest on.
     Path,
     /// It explains a figure.
     Explains,
-    /// All others.
+    /// All other warnings.
     Other,
 }
 
 impl WarningKind {
-    /// The place of such a warning among others.
+    /// The importance of such a warning.
     pub fn rank(self) -> Rank {
         match self {
             Self::Changed | Self::Retried | Self::NotVerified => Rank::Vital,

@@ -19,8 +19,8 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_yaml::Error> {
     }
 }
 
-/// The line in which more brackets are open than any file has. Those in strings and comments count:
-/// it takes many that are never closed.
+/// The line in which more brackets are open than any file has. Brackets in strings and comments
+/// count, too: only many unclosed ones reach the limit.
 fn too_deep(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut lines = (1..).zip(text.lines());

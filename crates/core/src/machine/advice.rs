@@ -37,7 +37,7 @@ impl Machine {
     }
 }
 
-/// What is worth changing so far.
+/// The changes worth making, so far.
 struct Advice(Vec<Warning>);
 
 impl Advice {
@@ -109,7 +109,7 @@ fn host(machine: &Machine, found: &mut Advice) {
     }
 }
 
-/// What prevents the GPUs from reaching storage without the CPU.
+/// The causes that prevent the GPUs from reaching storage without the CPU.
 fn direct_storage(machine: &Machine, found: &mut Advice) {
     let gpu = &machine.gpu;
     let peer_to_peer = gpu.devices.known().is_some_and(|gpus| {

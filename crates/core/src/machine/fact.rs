@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Fact<T> {
     /// It was read.
     Known(T),
-    /// It could not be read: what was tried and the result.
+    /// It could not be read: the attempt and its result.
     Unknown(String),
 }
 

@@ -1,5 +1,5 @@
-//! What `stormlp doctor` reports about a machine: plain data, each value either known or unknown
-//! with a reason. Gathered by `transfer::probe`, rendered by `show::doctor`.
+//! The facts that `stormlp doctor` reports about a machine: plain data, each value either known or
+//! unknown with a reason. Gathered by `transfer::probe`, rendered by `show::doctor`.
 
 mod advice;
 mod fact;
@@ -37,11 +37,11 @@ pub struct Machine {
     pub gpu: GpuFacts,
     /// The storage behind the requested directory.
     pub storage: StorageFacts,
-    /// What is worth changing before measuring; see [`advice`].
+    /// The changes worth making before measuring; see [`advice`].
     pub warnings: Vec<Warning>,
 }
 
-/// How this stormlp was built, where that limits what it can do.
+/// How this stormlp was built, if that limits it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildFacts {
     /// Rust's name of the architecture and C library: `x86_64 gnu`.
@@ -152,7 +152,7 @@ pub struct LibraryCandidate {
     pub path: PathBuf,
     /// Where it was found: `a CUDA toolkit`, `$VIRTUAL_ENV`.
     pub origin: String,
-    /// Its version as recorded beside it or reported by the library; `None` if unknown.
+    /// Its version as recorded next to it or reported by the library; `None` if unknown.
     pub version: Option<String>,
     /// The CUDA major version that it belongs to; `None` if unknown.
     pub cuda_major: Option<u32>,

@@ -47,7 +47,7 @@ pub struct Filesystem {
 pub struct DirectSupport {
     /// Whether an aligned write with `O_DIRECT` succeeded (or a read, if writing is impossible).
     pub honoured: bool,
-    /// What was tried and the result.
+    /// The attempt and its result.
     pub tried: String,
     /// Alignment of offsets and sizes in bytes that the file system requires (`statx(2)`).
     pub offset_align_bytes: Fact<u32>,
@@ -56,11 +56,11 @@ pub struct DirectSupport {
 /// One block device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockDevice {
-    /// Depth below the file system's own device, which is 0.
+    /// Depth below the file system's device, which is 0.
     pub depth: u32,
     /// Names of its member devices.
     pub members: Vec<String>,
-    /// Its facts, as reports have them.
+    /// Its facts, as in reports.
     #[serde(flatten)]
     pub facts: DeviceOfStorage,
 }
@@ -84,7 +84,7 @@ impl std::fmt::Display for PcieLink {
 /// The name of data that no program can name.
 pub const UNKNOWN_CONTENT: &str = "unknown";
 
-/// What is on a block device that is to be overwritten.
+/// The contents of a block device that is to be overwritten.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceContent {

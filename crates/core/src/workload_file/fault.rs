@@ -9,7 +9,7 @@ use crate::failure::{Failure, Problems};
 pub struct WorkloadFault {
     /// Line and column, from 1; `None` if it has no position in a text.
     pub place: Option<(usize, usize)>,
-    /// What is wrong and what to write instead.
+    /// The fault and its correction.
     pub message: String,
 }
 

@@ -81,7 +81,7 @@ impl Field for f64 {
         set(self, value, found, "write a number from 0")
     }
 
-    /// Integral values are written without a decimal point: sizes are counts to most readers.
+    /// Integral values are written without a decimal point: readers expect sizes to be counts.
     fn write(&self) -> Value {
         if *self >= 0.0 && self.fract() == 0.0 && *self < MOST_EXACT {
             (*self as u64).into()
@@ -138,7 +138,7 @@ impl<T: Named + FromStr<Err = String> + Into<&'static str> + Copy> Field for T {
     }
 }
 
-/// The error that something is `value`, and what was expected.
+/// The error that something is `value`, and the expected kind.
 pub fn wants(value: &Value, what: &str) -> String {
     format!(" is {}: {what}", shown(value))
 }

@@ -58,7 +58,7 @@ impl<W: Default> Table<W> {
         Err(error(faults))
     }
 
-    /// Takes `value` for `key` after checking that it can be set.
+    /// Sets `key` to `value` after checking that it can be set.
     pub(super) fn take(
         &self,
         contents: &mut Contents,

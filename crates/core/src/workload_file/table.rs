@@ -1,4 +1,4 @@
-//! The table of a workload's keys: what each sets, and suggestions for misspelt keys.
+//! The table of a workload's keys: the effect of each, and suggestions for misspelt keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +87,7 @@ impl<W> Key<W> {
         }
     }
 
-    /// The value written for `workload`, null for nothing. The workload is borrowed mutably because
+    /// The value written for `workload`, null if unset. The workload is borrowed mutably because
     /// places require it, but is not modified.
     pub(super) fn value(&self, workload: &mut W) -> Value {
         if let Self::ForOthers(_, _, value) = *self {
@@ -144,7 +144,7 @@ pub struct KeyNote {
     pub reason: String,
 }
 
-/// What a name in a section refers to.
+/// The target of a name in a section.
 pub(super) enum KeyOrSection<W: 'static> {
     /// A section, by its path.
     Section(String),
@@ -198,7 +198,7 @@ impl<W> Table<W> {
             Some((section, rest)) => join(self.section_alias(section).unwrap_or(section), rest),
             None => path.to_string(),
         };
-        // What is below a key without effect has none either: options of storage clients.
+        // Keys below one without effect have none either: options of storage clients.
         let above = || self.at(path.rsplit_once('.')?.0);
         self.at(&path).or_else(|| above().filter(|key| matches!(key, Key::Ignored(..))))
     }
