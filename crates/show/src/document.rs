@@ -21,9 +21,9 @@ pub struct Document {
     pub mark: Option<String>,
     /// The answer in one sentence, with its number.
     pub headline: String,
-    /// Why the numbers are not comparable with those of the baseline; below the headline.
+    /// Why the numbers are not comparable with the baseline's; below the headline.
     pub caveat: Option<String>,
-    /// What a reader needs beside the answer, on every screen and in every format.
+    /// Facts that a reader needs with the answer, on every screen and in every format.
     pub brief: Facts,
     /// The settings and the machine; on a terminal only with `--details`.
     pub facts: Facts,
@@ -35,13 +35,14 @@ pub struct Document {
     pub records: Records,
 }
 
-/// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
+/// A plan of a dry run, with the problems that prevent it from running here. Its JSON has these
+/// fields.
 #[derive(Debug, Serialize)]
 pub struct DryRun<'a, P> {
     /// The plan.
     #[serde(flatten)]
     pub plan: &'a P,
-    /// What does not fit or is missing; empty if the plan can run.
+    /// Requirements that do not fit or are missing; empty if the plan can run.
     pub problems: &'a [Note<Cause>],
 }
 
@@ -106,8 +107,8 @@ pub struct Column {
     pub numbers: bool,
     /// Priority for hiding if space is short: the highest goes first; 0 is never hidden.
     pub drop: u8,
-    /// Whether it is part of what was set, not of what was measured. A screen shows one that is the
-    /// same in all rows above the table, and never hides another.
+    /// Whether it is a setting, not a measurement. A screen shows one that is the same in all rows
+    /// above the table, and never hides another.
     pub is_setting: bool,
     /// Whether it holds the answer, which narrow pages show next to the first column.
     pub leads: bool,
@@ -296,7 +297,7 @@ impl Facts {
 }
 
 impl Section {
-    /// Whether a screen has nothing to show of it.
+    /// Whether it is empty on a screen.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_none() && self.facts.0.is_empty() && self.lines.is_empty()
     }
@@ -313,7 +314,7 @@ impl Table {
         Self { columns: columns.into_iter().collect(), ..Self::default() }
     }
 
-    /// A row for each of `rows`, with what the columns say of it.
+    /// A row for each of `rows`, with the values of the columns.
     pub fn of<R>(
         rows: impl IntoIterator<Item = R>,
         key: impl Fn(&R) -> String,
@@ -487,7 +488,7 @@ impl Quantity {
 /// A distribution of durations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeSummary {
-    /// What was timed.
+    /// The time measured.
     pub name: String,
     /// The unit of the values.
     pub unit: &'static str,

@@ -20,7 +20,7 @@ pub fn processes(group: Option<&GroupFacts>, processes: usize) -> String {
     }
 }
 
-/// How the hosts found each other and what their barriers cost.
+/// How the hosts found each other and the cost of their barriers.
 pub fn describe(group: &GroupFacts, facts: &mut Facts) {
     facts.add("found by", format!("{} ({})", group.backend, group.library));
     let barriers = [
@@ -43,8 +43,8 @@ pub fn on_each(hosts: usize) -> String {
     }
 }
 
-/// One row for the share of each host; `units` are the units it was last to complete. Adds nothing
-/// for a single host.
+/// One row for the share of each host; `units` are the units it was last to complete. Adds no
+/// section for a single host.
 pub fn section(
     shares: &[HostShare],
     group: Option<&GroupFacts>,

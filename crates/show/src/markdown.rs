@@ -75,7 +75,7 @@ fn escaped(text: &str) -> String {
             '[' => ["](", "][", "]:"].iter().any(|end| rest.contains(end)),
             // Within a word it is itself, and reads better so.
             '_' => !is_within_word(text, at),
-            // What follows would make an address a link.
+            // The next characters would make an address a link.
             ':' => rest.starts_with("://"),
             '.' => text[..at].to_lowercase().ends_with("www"),
             // An entity, such as `&lt;`.

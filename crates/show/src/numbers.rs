@@ -18,7 +18,7 @@ pub fn short(value: f64) -> String {
     with_decimals_of(value, value)
 }
 
-/// `value` with the decimals of `other`: a deviation beside its mean.
+/// `value` with the decimals of `other`: a deviation next to its mean.
 pub(crate) fn with_decimals_of(value: f64, other: f64) -> String {
     match other.abs() {
         large if large >= 1000.0 && value >= 0.0 => thousands(value.round() as u64),

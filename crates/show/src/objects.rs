@@ -1,15 +1,15 @@
-//! Object stores: what their evidence says beside the figures.
+//! Object stores: facts of their evidence shown with the figures.
 
 use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::units::{ByteSize, counted};
 
-/// What checksums showed, of all `stores`; `None` unless they were asked for.
+/// The result of checksums, of all `stores`; `None` unless requested.
 pub fn verified<'s>(stores: impl IntoIterator<Item = &'s ObjectStore>) -> Option<String> {
     let found = stores.into_iter().filter_map(|store| store.checksums);
     found.reduce(ObjectChecksums::plus).map(ObjectChecksums::to_text)
 }
 
-/// What was asked of a store, and what passed over the wire.
+/// The requests to a store, and their traffic.
 pub fn requests(store: &ObjectStore) -> String {
     let lost = match store.retries_after_loss {
         0 => String::new(),

@@ -1,5 +1,5 @@
 //! Reports as OpenMetrics text for monitoring systems: one gauge for each number of a cell, an
-//! epoch or a checkpoint. The rows are those of CSV, in base units.
+//! epoch or a checkpoint. The rows are the CSV's, in base units.
 //!
 //! There are gauges only: the older text format of Prometheus, which node_exporter's textfile
 //! collector reads, knows no `info`, and refuses the whole file for one.
@@ -22,7 +22,7 @@ use crate::records::plain;
 use crate::shown::{Shown, status};
 use crate::stamp;
 
-/// Columns with numbers that measure nothing.
+/// Columns with numbers that are no measurements.
 const NO_GAUGES: [&str; 2] = ["format_version", "seed"];
 
 /// The record columns that tell the units of a report apart: labels. Every other column with a number
@@ -80,7 +80,7 @@ struct Gauge {
     /// Its unit, if it has one.
     unit: Option<&'static str>,
     help: String,
-    /// What the values of the column are divided by.
+    /// The divisor of the column's values.
     divisor: f64,
 }
 

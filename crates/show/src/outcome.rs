@@ -7,7 +7,7 @@ use crate::document::Quantity;
 pub struct Outcome {
     /// The name of the figure: `AU`, `saved`; empty if its unit is sufficient.
     pub what: &'static str,
-    /// The headline figure; `None` if nothing was measured.
+    /// The headline figure; `None` without a measurement.
     pub figure: Option<Quantity>,
     /// Whether the run completed and met its target.
     pub verdict: String,

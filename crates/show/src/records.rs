@@ -17,8 +17,8 @@ pub struct Records {
 
 impl Records {
     /// One row for each of `units`. A path that begins with `/` refers to the unit, any other to
-    /// `report`, which should not contain the units: as JSON, each of them takes many times the
-    /// memory of a row.
+    /// `report`, which should not contain the units: as JSON, each unit needs many times the memory
+    /// of a row.
     pub fn new(
         report: &impl Serialize,
         units: impl IntoIterator<Item = Value>,
@@ -46,7 +46,7 @@ impl Records {
     }
 }
 
-/// A value as a field. A text that a spreadsheet would take for a formula follows a `'`, which marks
+/// A value as a field. A text that a spreadsheet would read as a formula follows a `'`, which marks
 /// it as text there; names of hosts, files and tags come from outside.
 fn field(value: &Value) -> String {
     let text = plain(value);

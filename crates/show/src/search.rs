@@ -1,4 +1,4 @@
-//! Searches for the largest count that passes: what their documents and charts have in common.
+//! Searches for the largest count that passes: the common parts of their documents and charts.
 
 use stormlp_core::largest::{Largest, RunKind, Tried};
 use stormlp_core::report::Ending;
@@ -35,7 +35,7 @@ pub fn headline<T: Tried>(find: &Largest<T, T::Limit>, ending: &Ending, answer: 
     }
 }
 
-/// What limits a search, how it went, and every run with the `columns` of the lane.
+/// The limit of a search, its course, and every run with the `columns` of the lane.
 pub fn describe<'a, T: Tried>(
     find: &'a Largest<T, T::Limit>,
     document: &mut Document,
@@ -78,7 +78,7 @@ pub fn describe<'a, T: Tried>(
     }
 }
 
-/// Puts the document of the full run at the answer below that of the search.
+/// Puts the document of the full run at the answer below the document of the search.
 pub fn add_run(document: &mut Document, mut facts: Facts, run: Document) {
     facts.0.insert(0, ("result".to_string(), run.headline));
     document.sections.push(Section {

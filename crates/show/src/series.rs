@@ -88,7 +88,7 @@ impl TimeSummary {
 }
 
 impl Table {
-    /// One row for each distribution; all in the same table have the same unit.
+    /// One row for each distribution, all in the same unit.
     pub(crate) fn of_distributions(distributions: &[TimeSummary]) -> Option<Self> {
         let first = distributions.first()?;
         let drops = [0, 0, 2, 0, 3, 0];

@@ -1,4 +1,4 @@
-//! What a report has over time as CSV: a line for each interval of each quantity.
+//! A report's time series as CSV: a line for each interval of each quantity.
 
 use stormlp_core::printable::printable;
 use stormlp_core::report::{Interval, Series};
@@ -6,7 +6,7 @@ use stormlp_core::report::{Interval, Series};
 use crate::shown::Shown;
 use crate::telemetry::latencies;
 
-/// The columns. Units are in the names of the quantities, which are those of the report.
+/// The columns. Units are in the names of the quantities, which are the report's.
 const COLUMNS: [&str; 6] = ["part", "quantity", "of", "start_seconds", "duration_seconds", "value"];
 
 /// A line, without its part.

@@ -1,4 +1,4 @@
-//! What makes two runs the same work: numbers are comparable only if all of it matches.
+//! The settings that make two runs the same work: numbers are comparable only if all of it matches.
 //!
 //! Well-known settings are shown by name. All other fields of a plan are compared by their place,
 //! except those listed as not part of the work: so a new field of a plan is compared unless it is
@@ -219,7 +219,7 @@ pub fn absent_fields<'a>(plan: &impl Serialize, apart: &[&'a str]) -> Vec<&'a st
 /// Prefix of a setting's place in a report.
 const PLAN: &str = "plan.";
 
-/// Whether `place` is that of a plan field, or within it.
+/// Whether `place` is a plan field, or within it.
 fn is_within(place: &str, field: &str) -> bool {
     let place = place.strip_prefix(PLAN).unwrap_or(place);
     let rest = place.strip_prefix(field);

@@ -27,17 +27,17 @@ pub trait Lane: Serialize + Clone + Sized {
     fn document(report: &Report<Self::Plan, Self>) -> Document;
     /// The charts of the report.
     fn charts(report: &Report<Self::Plan, Self>) -> Vec<Group>;
-    /// What shows how each part of it ran.
+    /// The evidence of how each part of it ran.
     fn evidence(report: &Report<Self::Plan, Self>) -> Vec<&Evidence> {
         report.evidence.iter().map(|named| &named.evidence).collect()
     }
     /// The figures used in comparisons.
     fn figures(report: &Report<Self::Plan, Self>) -> Vec<Figure>;
-    /// What makes another run the same work.
+    /// The settings that make another run the same work.
     fn work(report: &Report<Self::Plan, Self>) -> Work;
     /// The headline figure with its name, and the verdict for a run with this `status`.
     fn outcome(report: &Report<Self::Plan, Self>, status: String) -> Outcome;
-    /// Where data read differ from what was expected, in words; `None` if they do not.
+    /// Where data read differ from the data written, as text; `None` if they do not.
     fn mismatch(report: &Report<Self::Plan, Self>) -> Option<String> {
         document::mismatch(&report.ending)
     }
@@ -45,7 +45,7 @@ pub trait Lane: Serialize + Clone + Sized {
     fn subjects(_: &Report<Self::Plan, Self>) -> Vec<Subject> {
         Vec::new()
     }
-    /// What it has over time, by part.
+    /// Its time series, by part.
     fn series(report: &Report<Self::Plan, Self>) -> Vec<(String, &Series)> {
         report.series.iter().map(|one| (one.name.clone(), &one.series)).collect()
     }
@@ -71,19 +71,19 @@ pub trait Shown {
     fn charts(&self) -> Vec<Group>;
     /// The object stores of all its parts, with their counts together; `None` for files.
     fn object_store(&self) -> Option<ObjectStore>;
-    /// What is said of requests that were made again.
+    /// The texts about retried requests.
     fn retried(&self) -> Vec<&str>;
     /// The figures used in comparisons.
     fn figures(&self) -> Vec<Figure>;
-    /// What makes another run the same work.
+    /// The settings that make another run the same work.
     fn work(&self) -> Work;
     /// The headline figure and the verdict.
     fn outcome(&self) -> Outcome;
-    /// Where data read differ from what was expected, in words; `None` if they do not.
+    /// Where data read differ from the data written, as text; `None` if they do not.
     fn mismatch(&self) -> Option<String>;
     /// All planned measurements; empty if a report has a single subject.
     fn subjects(&self) -> Vec<Subject>;
-    /// What it has over time, by part.
+    /// Its time series, by part.
     fn series(&self) -> Vec<(String, &Series)>;
     /// Prefix of every line for scaled-down work: `SCALED 0.27`.
     fn mark(&self) -> Option<String>;

@@ -5,8 +5,8 @@ use stormlp_core::units::ByteSize;
 
 use crate::document::Facts;
 
-/// Whether most of `bytes` came from the page cache. Low block device traffic proves it. High
-/// traffic does not prove the opposite, as it includes other processes' reads: so page cache
+/// Whether the majority of `bytes` came from the page cache. Low block device traffic proves it.
+/// High traffic does not prove the opposite, as it includes other processes' reads: so page cache
 /// residency before the run counts as well.
 pub fn is_from_memory(bytes: f64, device_bytes: Option<f64>, cached_share: Option<f64>) -> bool {
     device_bytes.is_some_and(|device| device < bytes / 2.0)
@@ -88,7 +88,7 @@ fn words(storage: &StorageOfRun) -> String {
     parts.collect::<Vec<_>>().join(" on ")
 }
 
-/// The known properties of a disk besides its name.
+/// The known properties of a disk, without its name.
 fn disk(device: &DeviceOfStorage) -> String {
     let size = device.size_bytes.filter(|bytes| *bytes > 0);
     let parts = [

@@ -1,5 +1,5 @@
 //! The colours of charts, each with its dark-mode replacement. Their contrast with the page is at
-//! least 3:1, that of text at least 4.5:1.
+//! least 3:1, and the text's at least 4.5:1.
 
 use plotters::style::RGBColor;
 
@@ -52,7 +52,7 @@ pub(crate) fn dark_rules() -> String {
     all().map(rule).collect()
 }
 
-/// The style of a standalone chart with its own background.
+/// The style of a standalone chart with a background.
 pub(super) fn page_rules() -> String {
     format!(
         "svg{{font-family:system-ui,sans-serif;background:{}}}\

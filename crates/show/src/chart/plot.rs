@@ -1,4 +1,4 @@
-//! What a chart shows: axes, lines and bars, cut down to what is readable.
+//! The contents of a chart: axes, lines and bars, cut down to a readable number.
 
 use stormlp_core::histogram::{self, NamedHistogram};
 
@@ -77,10 +77,10 @@ pub struct Line {
     pub(super) knee: Option<usize>,
 }
 
-/// A setting and what was measured at it, both axes included.
+/// A setting and its measurement, both axes included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// Its name, short enough to stand beside the point.
+    /// Its name, short enough to stand next to the point.
     pub name: String,
     /// Its position; both values are above 0.
     pub at: (f64, f64),
@@ -220,8 +220,8 @@ impl Bar {
 }
 
 impl Chart {
-    /// A line chart; `None` if no line has two points, or nothing is above 0. A line of one point
-    /// beside others is a mark.
+    /// A line chart; `None` if no line has two points, or no value is above 0. A line of one point
+    /// is a mark if there are more lines.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Option<Self> {
         let is_above_zero = |point: &(f64, f64)| y.scale != Scale::Log || point.1 > 0.0;
         let drawn = lines.into_iter().map(|mut line| {
@@ -237,7 +237,7 @@ impl Chart {
             .then(|| Self::of(title, Plot::Lines(Lines { x, y, lines, marks: Vec::new() })))
     }
 
-    /// A chart of plain bars; `None` for a single bar, which compares nothing.
+    /// A chart of plain bars; `None` for a single bar, which is no comparison.
     pub fn bars(title: impl Into<String>, unit: &str, rows: Vec<Bar>) -> Option<Self> {
         if rows.len() < 2 { None } else { Self::stacked(title, unit, &[""], rows) }
     }

@@ -144,7 +144,7 @@ fn short_count(value: f64) -> String {
     match value {
         value if value >= 1000.0 => short(value),
         value if value.fract() == 0.0 => format!("{value}"),
-        // Without digits that say nothing.
+        // Without meaningless digits.
         value if value < 100.0 => short(value).trim_end_matches('0').to_string(),
         value => short(value),
     }

@@ -1,4 +1,5 @@
-//! What worked in the baseline and is broken now: without figures, it has no verdict.
+//! Combinations that worked in the baseline and are broken now: without figures, they have no
+//! verdict.
 
 use stormlp_core::report::Ending;
 
@@ -6,7 +7,7 @@ use super::Named;
 use crate::shown::{Subject, status};
 
 /// Combinations measured by every baseline report but missing from a current one, and current runs
-/// that did not complete although those of the baseline did.
+/// that did not complete although the baseline's did.
 pub(super) fn broken(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     let mut told = Vec::new();
     let whole = |named: &Named<'_>| *named.report.ending() == Ending::Complete;

@@ -1,13 +1,13 @@
-//! A comparison as a chart: what is left of the baseline in each figure.
+//! A comparison as a chart: each figure in percent of the baseline.
 
 use super::{Compared, Comparison};
 use crate::chart::{Bar, Chart, Group};
 
-/// In percent of the baseline: longer bars would leave no room for the others.
+/// In percent of the baseline: longer bars would leave no room for the rest.
 const LONGEST: f64 = 300.0;
 
 impl Comparison {
-    /// The interval of each figure; of several subjects that of their headline figures.
+    /// The interval of each figure; of several subjects only of their headline figures.
     pub fn charts(&self) -> Vec<Group> {
         let mut group = Group::new("Against the baseline");
         let first = self.figures.first().map(|one| &one.subject);

@@ -46,8 +46,8 @@ pub(super) fn by_start<'a>(side: &[Named<'a>]) -> Vec<Named<'a>> {
     sorted
 }
 
-/// The names of the sides: those `given`, the values of the first tag that all reports of a side share
-/// and the sides do not, or those of the command line.
+/// The names of the sides: those `given`, the values of the first tag that all reports of a side
+/// share and the sides do not, or the command line's.
 pub(super) fn names(given: [Option<&str>; 2], sides: [&[Named<'_>]; 2]) -> [String; 2] {
     let tags = sides.map(|side| side.first().map(|named| &named.report.head().tags));
     let value = |side: usize, key: &String| {

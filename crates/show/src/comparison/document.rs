@@ -14,7 +14,7 @@ use crate::records::Records;
 
 /// Maximum number of files listed by name.
 const MOST_NAMES: usize = 4;
-/// Above this many percent, the end of an interval says nothing.
+/// Above this many percent, the end of an interval is meaningless.
 const MOST_PERCENT: f64 = 1000.0;
 /// Maximum number of differing figures listed together; more are counted and shown with their
 /// subjects.
@@ -147,7 +147,7 @@ impl Comparison {
         }
     }
 
-    /// Every headline figure is the same; of `open` others, nobody can tell.
+    /// Every headline figure is the same; of `open` further figures, the verdict is open.
     fn same(&self, open: usize) -> String {
         let told = self.widest().map_or(String::new(), |one| {
             let effect = one.effect_percent;
@@ -169,7 +169,7 @@ impl Comparison {
         }
     }
 
-    /// What is known so far, in a few words.
+    /// The result so far, in a few words.
     pub fn progress(&self) -> String {
         let one_of_many = self.figures.iter().filter(|one| one.headline).count() > 1;
         let told = self.widest().cloned().map(|mut widest| {

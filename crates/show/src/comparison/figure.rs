@@ -2,7 +2,7 @@
 
 use crate::document::{Better, Quantity};
 
-/// The least change of a rate or a time that matters, as a share.
+/// The smallest change of a rate or a time that matters, as a share.
 const EFFECT: f64 = 0.05;
 /// The same for percentiles and CPU time, which are more sensitive to other programs.
 const EFFECT_OF_COSTS: f64 = 0.1;
@@ -17,7 +17,7 @@ pub struct Figure {
     pub name: &'static str,
     /// The number.
     pub quantity: Quantity,
-    /// The least change that matters, as a share.
+    /// The smallest change that matters, as a share.
     pub effect: f64,
     /// Whether it answers the question of its subject: mostly its throughput.
     pub headline: bool,
@@ -29,7 +29,7 @@ impl Figure {
         Self { subject: subject.to_string(), name, quantity, effect: EFFECT, headline: false }
     }
 
-    /// What answers the question of its subject.
+    /// The figure that answers the question of its subject.
     pub fn answer(subject: &str, name: &'static str, quantity: Quantity) -> Self {
         Self { headline: true, ..Self::new(subject, name, quantity) }
     }

@@ -38,11 +38,12 @@ pub struct Tracked {
     pub unit: &'static str,
     /// Whether higher values are better.
     pub higher_is_better: bool,
-    /// The least change that matters, in percent.
+    /// The smallest change that matters, in percent.
     pub effect_percent: f64,
     /// Its value in each report.
     pub values: Vec<f64>,
-    /// Where its level changed by more than what matters, from the first to the last.
+    /// Where its level changed by more than the smallest change that matters, from the first to the
+    /// last.
     pub changes: Vec<Change>,
     /// Whether it answers the question of its subject.
     #[serde(skip)]
@@ -129,7 +130,8 @@ pub(super) fn continues(one: &Named<'_>, other: &Named<'_>) -> bool {
 
 impl History {
     /// The longest series of the same work on the same host among `reports`, the latest of several;
-    /// `effect` is the least change that matters, as a share, unless each figure has its own.
+    /// `effect` is the smallest change that matters, as a share, or `None` for each figure's
+    /// default.
     pub fn of(reports: &[Named<'_>], effect: Option<f64>) -> Self {
         let sorted = design::by_start(reports);
         let series = longest(&sorted);
@@ -161,7 +163,8 @@ impl History {
         self.reports.len() < 2 * SHORTEST
     }
 
-    /// The figures whose last level is worse than their best one by at least `percent`, largest first.
+    /// The figures with a last level worse than their best one by at least `percent`, largest
+    /// first.
     pub fn declines(&self, percent: f64) -> Vec<Decline<'_>> {
         let declines = self.figures.iter().filter_map(Tracked::decline);
         let mut worse: Vec<Decline<'_>> = declines.filter(|one| one.percent >= percent).collect();

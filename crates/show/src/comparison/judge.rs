@@ -1,7 +1,7 @@
 //! Whether two sides of the same work differ: an interval for the change of each figure.
 //!
-//! The unit is the process. Repetitions, epochs and intervals within one vary far less than runs do,
-//! so they say nothing about the next run.
+//! The unit is the process. Repetitions, epochs and intervals within one vary far less than runs
+//! do, so they do not predict the next run.
 
 #[cfg(test)]
 mod simulation_tests;
@@ -16,7 +16,7 @@ use stormlp_core::stats::{
     population_deviation,
 };
 
-/// Probability that any figure of a comparison is called different although nothing changed.
+/// Probability that any figure of a comparison is called different without a change.
 pub const ERROR: f64 = 0.05;
 /// Runs of a side that was measured in one go show how the machine drifts from this many on.
 const FEWEST_IN_BLOCKS: usize = 10;
@@ -47,9 +47,9 @@ pub struct Sides {
     /// Whether higher values are better.
     pub higher_is_better: bool,
     /// Whether it answers the question of its subject. These figures share one half of the
-    /// permitted error, all others the other half.
+    /// permitted error, all remaining figures the other half.
     pub headline: bool,
-    /// The least change that matters, as a share.
+    /// The smallest change that matters, as a share.
     pub effect: f64,
     /// Its value in each baseline run, in the order of measurement.
     pub baseline: Vec<f64>,
@@ -63,7 +63,7 @@ pub struct Sides {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The change is certainly smaller than what matters.
+    /// The change is certainly smaller than the smallest that matters.
     Same,
     /// Certainly better.
     Improved,
@@ -84,7 +84,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict for an `interval` of the change, as shares, where `effect` is the least that
+    /// The verdict for an `interval` of the change, as shares, where `effect` is the smallest that
     /// matters.
     pub fn of(interval: [f64; 2], effect: f64, higher_is_better: bool) -> Self {
         let [low, high] = interval;
@@ -149,7 +149,8 @@ pub fn judge(figures: &[Sides], design: Design) -> Vec<Judged> {
     figures.iter().zip(levels).map(|(sides, level)| sides.judge(design, level)).collect()
 }
 
-/// The permitted error of each figure: headline figures share one half, all others the other.
+/// The permitted error of each figure: headline figures share one half, all remaining figures the
+/// other.
 pub(super) fn levels(headlines: &[bool]) -> Vec<f64> {
     let share = |headline: &bool| {
         let alike = headlines.iter().filter(|one| *one == headline).count();
@@ -234,8 +235,8 @@ impl Sides {
         (!self.baseline.is_empty() && !self.now.is_empty() && change.is_finite()).then_some(change)
     }
 
-    /// How far the current side is from the baseline, and what shows it; `None` if the runs do not
-    /// show how they vary.
+    /// How far the current side is from the baseline, and the basis of this shift; `None` if the
+    /// runs do not show how they vary.
     fn shift(&self, scale: Scale, design: Design, level: f64) -> Option<(Basis, Shift)> {
         let (before, now) = (scale.shares(&self.baseline), scale.shares(&self.now));
         match design {
@@ -257,9 +258,9 @@ impl Sides {
         }
     }
 
-    /// The difference with the noise of earlier reports. A side measured in one go counts as one
-    /// draw from them, however many runs it has: its runs share the state of the machine. No
-    /// difference that earlier reports had among themselves is beyond the noise, however rare it was.
+    /// The difference with the noise of earlier reports. A side measured at once counts as one draw
+    /// from them, however many runs it has: its runs share the state of the machine. No difference
+    /// between earlier reports is beyond the noise, however rare it was.
     fn against_earlier(&self, scale: Scale, level: f64) -> Option<Shift> {
         let earlier = scale.shares(&self.earlier);
         let samples = effective_samples(&earlier);

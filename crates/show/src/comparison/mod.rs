@@ -42,10 +42,10 @@ pub struct Terms<'a> {
     pub force: bool,
     /// Whether the n-th reports of both sides were measured as neighbours.
     pub pairs: bool,
-    /// The least change that matters, as a share; `None` for that of each figure.
+    /// The smallest change that matters, as a share; `None` for each figure's default.
     pub effect: Option<f64>,
-    /// Earlier reports, whose spread is the noise of sides that do not show their own. Those of
-    /// other work or another host do not count.
+    /// Earlier reports, which supply the noise of sides with too few runs. Reports of other work or
+    /// another host do not count.
     pub earlier: &'a [Named<'a>],
     /// The names that the user gave the sides.
     pub names: [Option<&'a str>; 2],
@@ -132,7 +132,7 @@ pub struct Compared {
     /// The interval of the change in percent, 95 % for all figures together; `None` if the runs do
     /// not show how they vary.
     pub interval: Option<[f64; 2]>,
-    /// The least change that matters, in percent.
+    /// The smallest change that matters, in percent.
     pub effect_percent: f64,
     /// Whether higher values are better.
     pub higher_is_better: bool,
@@ -204,8 +204,8 @@ impl Comparison {
         headlines.clone().count() > 0 && headlines.into_iter().all(Compared::is_settled)
     }
 
-    /// The headline figure with the widest interval: what a comparison still waits for. Of those
-    /// without an interval the one that changed most.
+    /// The headline figure with the widest interval: the one that a comparison still waits for.
+    /// Without any interval, the figure that changed by the largest share.
     pub fn widest(&self) -> Option<&Compared> {
         let width = |one: &&Compared| one.interval.map_or(f64::INFINITY, |ends| ends[1] - ends[0]);
         let headlines = self.figures.iter().filter(|one| one.headline);
@@ -224,9 +224,9 @@ impl Comparison {
         settings::difference_words(&self.differences)
     }
 
-    /// The figures that got worse by at least `percent` of the baseline, worst first: regressed by that
-    /// much, or by less than what matters and still certainly by `percent`. If the baseline is zero,
-    /// any worsening exceeds every percentage.
+    /// The figures that got worse by at least `percent` of the baseline, worst first: regressed by
+    /// that much, or by less than the smallest change that matters and still certainly by
+    /// `percent`. If the baseline is zero, any worsening exceeds every percentage.
     pub fn regressions(&self, percent: f64) -> Vec<&Compared> {
         let worse = |figure: &&Compared| {
             let regressed = figure.verdict == Verdict::Regressed && figure.change() >= percent;
@@ -245,7 +245,8 @@ impl Compared {
         self.change_percent.map_or(f64::INFINITY, f64::abs)
     }
 
-    /// The least worsening in its interval, in percent; below 0 if it may be better, or has none.
+    /// The smallest worsening in its interval, in percent; below 0 if it may be better, or has
+    /// none.
     fn least_worsening(&self) -> f64 {
         let least = |[low, high]: [f64; 2]| if self.higher_is_better { -high } else { low };
         self.interval.map_or(-1.0, least)
@@ -297,7 +298,7 @@ impl Source {
     }
 }
 
-/// The figures with their verdicts; those of the same report on both sides are the same.
+/// The figures with their verdicts; figures of the same report on both sides are the same.
 fn compared(sides: &[(Figure, Sides)], design: Design, identical: bool) -> Vec<Compared> {
     let judged: Vec<Sides> = sides.iter().map(|(_, sides)| sides.clone()).collect();
     let outcomes = judge(&judged, design);
@@ -452,7 +453,7 @@ fn mark(side: &[Named<'_>]) -> Option<String> {
     side.iter().find_map(|named| named.report.mark())
 }
 
-/// Where any report's work differs from that of the first.
+/// Where any report's work differs from the first's.
 fn differences(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<Difference> {
     let mut all = baseline.iter().chain(now);
     let Some(first) = all.next().map(|named| named.report.work()) else {
@@ -475,11 +476,11 @@ fn figures_of(side: &[Named<'_>]) -> Vec<Vec<Figure>> {
     side.iter().map(|named| named.report.figures()).collect()
 }
 
-/// The figures that every report of both sides has, with those of earlier reports; and what some
-/// reports lack.
+/// The figures that every report of both sides has, with the figures of earlier reports; and the
+/// figures that some reports lack.
 ///
-/// With `only_ones`, the only subject of one side matches that of the other whatever their names:
-/// in a comparison of two paths, different names are expected.
+/// With `only_ones`, the only subject of one side matches the other's, whatever their names: in a
+/// comparison of two paths, different names are expected.
 fn matched(
     names: &[String; 2],
     [baseline, now, earlier]: [Vec<Vec<Figure>>; 3],

@@ -83,7 +83,7 @@ pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
     );
     // By a file, hydra would start two processes on a host that it lists twice.
     facts.add("MPICH, Intel MPI", format!("mpiexec -n {count} -ppn 1 -hosts {list} {command}"));
-    // Slurm's own file of nodes has neither comments nor slots.
+    // Slurm's file of nodes has neither comments nor slots.
     facts.add(
         "Slurm",
         format!("srun -N {count} --ntasks-per-node=1 -w {list} --mpi=pmix {command}"),

@@ -1,7 +1,7 @@
 //! Output of `stormlp doctor`: which paths this machine can run, and why not.
 //!
 //! Every line is a name and a value. An unavailable value is `unknown` with the reason on the same
-//! line, so that nothing is left to guess.
+//! line, so that you need not guess.
 
 mod gpu;
 mod group;
@@ -39,7 +39,7 @@ pub fn document(machine: &Machine) -> Document {
     document
 }
 
-/// What can be measured here, by which paths, and which cannot run.
+/// The possible measurements here, the paths for them, and the paths that cannot run.
 fn answer(machine: &Machine) -> String {
     let of_kind = |available: bool| {
         let paths = machine.host.paths.iter().filter(|one| one.path != PathKind::Null);
@@ -55,7 +55,7 @@ fn answer(machine: &Machine) -> String {
     }
 }
 
-/// Whether host memory stands in for that of accelerators.
+/// Whether host memory stands in for accelerators' memory.
 fn stands_in(machine: &Machine) -> bool {
     let mut paths = machine.host.paths.iter();
     machine.host.accelerators.is_empty()

@@ -34,7 +34,7 @@ pub struct Sheet {
     /// The settings that define the work.
     settings: Facts,
     machine: Facts,
-    /// Whether nothing was run: known facts come first then.
+    /// Whether there was no run: known facts come first then.
     is_answer: bool,
 }
 
@@ -60,7 +60,7 @@ impl Sheet {
         Self { document, groups, origin, is_answer: true, ..Self::default() }
     }
 
-    /// Adds the command, the host and the time that made it, as reports have them.
+    /// Adds the command, the host and the time that made it, as in reports.
     #[must_use]
     pub fn made_by(mut self, command: impl Display, host: &str, at: &str) -> Self {
         self.origin.push_str(&format!(" on {host}, {at}"));
@@ -79,7 +79,7 @@ impl From<Document> for Sheet {
 /// The first chart of a report, which answers its question, as a standalone file.
 ///
 /// # Errors
-/// If nothing in the report can be drawn, with the reasons.
+/// If no part of the report can be drawn, with the reasons.
 pub fn lead(report: &dyn Shown) -> Result<String, String> {
     let groups = report.charts();
     match groups.iter().flat_map(|group| &group.charts).next() {

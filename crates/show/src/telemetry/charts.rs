@@ -69,7 +69,7 @@ fn points(series: &Series, values: &[f64], amount: Amount) -> impl Iterator<Item
         .map(move |(interval, value)| (interval.middle(), amount.shown(value, interval)))
 }
 
-/// The tracks of these measures, named after what they are if there are several.
+/// The tracks of these measures, with a name if there are several.
 fn lines(series: &Series, displays: &[Display]) -> Vec<Line> {
     let of = |shown: &Display| {
         let tracks = series.tracks.iter().filter(|track| track.measure == shown.measure);

@@ -1,4 +1,4 @@
-//! System telemetry of a run: devices, host, network, GPUs, and its own queue depth.
+//! System telemetry of a run: devices, host, network, GPUs, and the run's queue depth.
 
 pub mod charts;
 
@@ -19,7 +19,7 @@ struct Followed {
 /// Section title of a single run.
 pub const TITLE: &str = "Around the run";
 
-/// Maximum number of block devices shown separately; the first ones lie on top of the others.
+/// Maximum number of block devices shown separately; the first ones are drawn last, on top.
 const MOST_DEVICES: usize = 2;
 
 /// Adds the section as `title`, if there was any telemetry.
@@ -135,7 +135,7 @@ impl Amount {
 /// How a measure is shown.
 struct Display {
     measure: Measure,
-    /// What it is, after the name of the device.
+    /// The quantity, after the name of the device.
     what: &'static str,
     unit: &'static str,
     amount: Amount,
@@ -147,8 +147,8 @@ const RATE: Amount = Amount::Rate(MIB as f64);
 const SIZE: Amount = Amount::Level(GIB as f64);
 const PERCENT: Amount = Amount::Level(0.01);
 
-/// All measures, except those of which only the means over requests are shown. Neighbours with the
-/// same title share a chart.
+/// All measures, except the ones shown only as means over requests. Neighbours with the same title
+/// share a chart.
 const DISPLAYS: [Display; 16] = {
     const fn display(
         measure: Measure,
@@ -198,7 +198,7 @@ struct Mean {
     values: Vec<f64>,
 }
 
-/// The least time of requests for a mean latency: the kernel counts it in whole milliseconds.
+/// Minimum time of requests for a mean latency: the kernel counts it in whole milliseconds.
 const LEAST_SECONDS: f64 = 0.01;
 
 /// Mean size and latency of the requests that `count` counts; empty for other tracks.
@@ -227,8 +227,8 @@ fn means(count: &Track, tracks: &[Track]) -> Vec<Mean> {
     kinds.into_iter().filter_map(mean).collect()
 }
 
-/// Mean latency in microseconds of the requests of each device: what it is called, the device, and
-/// the value of each interval, NaN where it is unknown.
+/// Mean latency in microseconds of the requests of each device: its name, the device, and the value
+/// of each interval, NaN where it is unknown.
 pub(crate) fn latencies(series: &Series) -> Vec<(&'static str, &str, Vec<f64>)> {
     let mut found = Vec::new();
     for count in &series.tracks {

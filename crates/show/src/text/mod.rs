@@ -22,8 +22,8 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
     page.text
 }
 
-/// Renders what fits the screen that a command ends with: up to 24 lines for up to eight rows, the
-/// answer last.
+/// Renders the screen that a command ends with: up to 24 lines for up to eight rows, the answer
+/// last.
 pub fn screen(document: &Document, width: usize) -> String {
     let mut page = TextPage::new(document, Some(width));
     screen::draw_screen(&mut page, document);

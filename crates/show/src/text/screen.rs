@@ -1,4 +1,4 @@
-//! The screen that a command ends with: what was set, the table, the most important warnings, and
+//! The screen that a command ends with: the settings, the table, the most important warnings, and
 //! the answer last, where the prompt follows. All else is shown with `--details`.
 
 use stormlp_core::distinct::distinct;
@@ -9,7 +9,7 @@ use super::table::{Rules, draw, take_constants, take_hidden};
 use super::{TextPage, laid_out};
 use crate::document::{DetailLevel, Document, Section, Table};
 
-/// The lines that a document takes if its tables have up to eight rows: a terminal of 24 also shows
+/// Maximum lines of a document if its tables have up to eight rows: a terminal of 24 also shows
 /// where the report is, a line about a target that was missed, and the prompt.
 const LINES: usize = 21;
 /// Maximum number of warnings; more are counted.
@@ -20,16 +20,16 @@ const LINES_OF_NOTE: usize = 3;
 /// A footnote or a warning.
 struct Note<'a> {
     first: String,
-    /// What is shortened where lines are short.
+    /// The part that is shortened where lines are short.
     fact: String,
-    /// What is shown whole, or not at all.
+    /// The part that is shown whole, or not at all.
     remedy: &'a str,
     is_vital: bool,
-    /// Whether nothing of it may be left out.
+    /// Whether it must be shown whole.
     is_whole: bool,
 }
 
-/// What a screen leaves out.
+/// The parts that a screen leaves out.
 #[derive(Default)]
 struct LeftOut {
     sections: usize,
@@ -161,7 +161,7 @@ impl<'a> Note<'a> {
         laid_out(width, &self.first, self.indent(), text).len()
     }
 
-    /// As much of the fact as fits `lines` with the whole remedy; `None` if nothing does.
+    /// As much of the fact as fits `lines` with the whole remedy; `None` if no part does.
     fn within(&self, width: usize, lines: usize) -> Option<String> {
         let words = self.fact.match_indices(' ').map(|(at, _)| at).chain([self.fact.len()]);
         let ends: Vec<usize> = words.collect();

@@ -17,8 +17,8 @@ pub(super) enum Rules {
     Bare,
 }
 
-/// Takes the settings out of `columns` that are the same in all rows that have them: `op read,
-/// threads 8`. The first column names the rows and stays.
+/// Removes the settings from `columns` that are the same in all rows that have them:
+/// `op read, threads 8`. The first column names the rows and stays.
 pub(super) fn take_constants(columns: &mut Vec<Texts>) -> String {
     let mut constants = Vec::new();
     let mut nth = 0;
@@ -36,7 +36,7 @@ pub(super) fn take_constants(columns: &mut Vec<Texts>) -> String {
     constants.join(", ")
 }
 
-/// Takes columns out of `columns` until the rest fits `width`; those that must stay may be wider.
+/// Removes columns from `columns` until the rest fits `width`; those that must stay may be wider.
 /// Returns them in their order.
 pub(super) fn take_hidden(columns: &mut Vec<Texts>, width: usize) -> Vec<Texts> {
     let mut hidden: Vec<(usize, Texts)> = Vec::new();
@@ -53,9 +53,9 @@ pub(super) fn take_hidden(columns: &mut Vec<Texts>, width: usize) -> Vec<Texts> 
     hidden.into_iter().map(|(_, texts)| texts).collect()
 }
 
-/// What shows every column of `table` in `width`: the settings that are the same in all rows, if the
-/// rest does not fit beside them, and tables. What does not fit beside the first columns follows in
-/// another table, again after the columns that name the rows.
+/// The parts that show every column of `table` in `width`: the settings that are the same in all
+/// rows, if the rest does not fit next to them, and tables. Columns that do not fit next to the
+/// first ones follow in another table, again after the columns that name the rows.
 pub(super) fn parts(table: &Table, width: usize) -> (String, Vec<Vec<Texts>>) {
     let mut part = table.texts();
     if width_of(&part) <= width {
@@ -112,7 +112,7 @@ pub(super) fn draw(columns: &[Texts], width: Option<usize>, rules: Rules) -> Str
     table.to_string()
 }
 
-/// The width of a table at its natural width, which is that of its first line.
+/// The width of a table at its natural width, which is its first line's.
 fn width_of(columns: &[Texts]) -> usize {
     let drawn = draw(columns, None, Rules::Framed);
     drawn.lines().next().map_or(0, |line| line.chars().count())

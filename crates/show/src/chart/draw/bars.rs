@@ -20,7 +20,7 @@ const VALUE_WIDTH: i32 = 130;
 /// Longer names leave too little space for the bars next to them.
 const NAME_LETTERS: usize = 16;
 
-/// Whether the names are too long to stand beside their bars.
+/// Whether the names are too long to stand next to their bars.
 fn names_above(bars: &Bars) -> bool {
     bars.rows.iter().any(|row| row.name.chars().count() > NAME_LETTERS)
 }
@@ -44,8 +44,8 @@ pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, bars: &Bars) -> Drawn {
     let totals = bars.rows.iter().map(Bar::total);
     let limit = bars.limit.iter().map(|(value, _)| *value);
     let values = totals.chain(limit.clone());
-    // Without the unit, which would give each label one of its own: the values beside the bars have
-    // only that below the axis.
+    // Without the unit, which each label would repeat: the values next to the bars share the one
+    // below the axis.
     let axis = Axis::new("", Scale::Linear);
     let rows = Ruler::plain(bars.rows.len() as f64);
     let names_above = names_above(bars);

@@ -11,7 +11,7 @@ use crate::chart::{Axis, Chart, Group, Line, Scale};
 use crate::document::{Document, Quantity, Section, Table, number, word};
 use crate::records::Records;
 
-/// Maximum number of changes in a table; the JSON has all.
+/// Maximum number of changes in a table; the JSON lists all.
 const MOST_CHANGES: usize = 12;
 const SECONDS_A_DAY: f64 = 86_400.0;
 
@@ -118,7 +118,7 @@ impl History {
 }
 
 fn changes(rows: &[(&Tracked, &Change)]) -> Section {
-    // Of one subject, its name says nothing.
+    // The name of a single subject is redundant.
     let is_one = rows.iter().all(|(figure, _)| figure.subject == rows[0].0.subject);
     type Row<'a> = (&'a Tracked, &'a Change);
     let name = |row: &Row<'_>| if is_one { row.0.figure.to_string() } else { row.0.name.clone() };
