@@ -2,7 +2,7 @@
 
 use crate::transfer::FileId;
 
-/// What is attached, by number.
+/// The attached files, by number.
 #[derive(Debug)]
 pub(crate) struct Attached<T>(Vec<Option<T>>);
 

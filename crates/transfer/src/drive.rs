@@ -1,8 +1,8 @@
 //! The main loop around a transfer path: idle slots, transfers in flight and their start times.
 //!
-//! A [`Driver`] owns a path and its slots. For each transfer in flight it keeps a tag of the
-//! lane's own type and the submission time, and returns both on completion. What is read or
-//! written where, and what the bytes must be, is up to the lane.
+//! A [`Driver`] owns a path and its slots. For each transfer in flight it keeps a tag of the lane's
+//! type and the submission time, and returns both on completion. Places and contents are up to the
+//! lane.
 
 pub(crate) mod load;
 
@@ -25,8 +25,8 @@ use crate::storage::Handle;
 use crate::transfer::Slot;
 use crate::transfer::{Completion, FileId, FileRange, Transfer, TransferPath};
 
-/// Progress counters of one driver. Only its thread writes, so plain loads and stores suffice.
-/// They have cache lines of their own (two, which the CPU fetches as one) to avoid false sharing.
+/// Progress counters of one driver. Only its thread writes, so plain loads and stores suffice. They
+/// have separate cache lines (two, which the CPU fetches as one) to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
@@ -94,7 +94,7 @@ impl DriverSet {
     }
 
     /// A set that also records queue depth across all drivers and transfer sizes, at the cost of
-    /// one counter that all of them update: for lanes whose threads make thousands of transfers
+    /// one counter that all of them update: for lanes with threads that make thousands of transfers
     /// per second, not millions.
     pub fn counting_loads(drivers: usize) -> Self {
         Self { together: Some(Together::new(drivers)), ..Self::new(drivers) }
@@ -179,7 +179,7 @@ impl<'a, T> Driver<'a, T> {
     /// Registers a file or object with the path; see [`TransferPath::attach`].
     ///
     /// # Errors
-    /// When the kernel or cuFile rejects the file, or the path cannot move what it is.
+    /// When the kernel or cuFile rejects the file, or the path cannot move its kind.
     pub fn attach(&mut self, handle: impl Into<Handle>) -> Result<FileId, TransferError> {
         match handle.into() {
             Handle::File(file) => self.path.attach(file),
@@ -208,7 +208,7 @@ impl<'a, T> Driver<'a, T> {
         self.before = Some(self.counted);
     }
 
-    /// Ends preparation: nothing is in flight, and subsequent transfers are measured; see
+    /// Ends preparation: no transfer is in flight, and subsequent transfers are measured; see
     /// [`TransferPath::stop_counting`].
     pub fn rehearsed(&mut self) {
         self.counted = self.before.take().unwrap_or(self.counted);
@@ -220,7 +220,8 @@ impl<'a, T> Driver<'a, T> {
         self.path.measure_from(start);
     }
 
-    /// Compares what was read in parts, with nothing in flight; see [`TransferPath::compare_whole`].
+    /// Compares data that was read in parts, with no transfer in flight; see
+    /// [`TransferPath::compare_whole`].
     ///
     /// # Errors
     /// When other bytes were read than storage has.
@@ -236,7 +237,7 @@ impl<'a, T> Driver<'a, T> {
         }
     }
 
-    /// The evidence of what actually ran.
+    /// The evidence of the path that ran.
     pub fn evidence(&self) -> Evidence {
         self.path.evidence()
     }
@@ -276,8 +277,8 @@ impl<'a, T> Driver<'a, T> {
         self.counted.in_flight as usize
     }
 
-    /// Starts a transfer between `slot` and `place`. Should the kernel write less than it is
-    /// given, the rest is written too: it fails with the kernel's own error, if there is one.
+    /// Starts a transfer between `slot` and `place`. Should the kernel write less than it is given,
+    /// the rest is written too: it fails with the kernel's error, if there is one.
     ///
     /// # Errors
     /// When it could not be started; the slot is idle again.
@@ -303,8 +304,8 @@ impl<'a, T> Driver<'a, T> {
         }
     }
 
-    /// Submits what the path has batched and waits until `min` transfers are complete, or all if
-    /// fewer are in flight; a path with a waker may return earlier. Completions are returned by
+    /// Submits the path's batch and waits until `min` transfers are complete, or all if fewer are
+    /// in flight; a path with a waker may return earlier. Completions are returned by
     /// [`next_landed`](Self::next_landed).
     ///
     /// # Errors
@@ -421,7 +422,7 @@ impl<T> Drop for Driver<'_, T> {
     }
 }
 
-/// The error for a write of which the kernel wrote nothing, without a reason.
+/// The error for a write of which the kernel wrote no byte, without a reason.
 fn no_progress(bytes: usize) -> TransferError {
     let reason = format!("the kernel wrote 0 of {bytes} bytes and gave no reason");
     let source = std::io::Error::new(std::io::ErrorKind::WriteZero, reason);

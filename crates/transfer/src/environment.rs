@@ -9,20 +9,20 @@ use crate::signals;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Sets a variable, unless another thread might read the environment meanwhile; returns whether it
-/// did. Threads that only take signals read nothing.
+/// did. Threads that only handle signals do not read it.
 pub(crate) fn set(name: &str, value: impl AsRef<OsStr>) -> bool {
     let alone = is_alone();
     if alone {
-        // SAFETY: besides this thread, as the kernel just reported, there are only those that are
-        // parked to take signals, whose handlers set flags and exit; this one starts none
-        // meanwhile. So nobody reads the environment while it changes.
+        // SAFETY: as the kernel just reported, all other threads are parked to handle signals, and
+        // the handlers set flags and exit; this thread starts none meanwhile. So no thread reads
+        // the environment while it changes.
         unsafe { std::env::set_var(name, value) };
     }
     alone
 }
 
-/// Whether this is the only thread besides those that take signals. Threads that have finished
-/// their work, such as those of the probes, may still be exiting.
+/// Whether this is the only thread, except for threads that handle signals. Threads that have
+/// finished their work, such as those of the probes, may still be exiting.
 fn is_alone() -> bool {
     let begun = Instant::now();
     loop {

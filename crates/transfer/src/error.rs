@@ -57,12 +57,12 @@ pub enum TransferError {
         /// The driver's description.
         explanation: String,
     },
-    /// This machine lacks what the path needs.
+    /// This machine lacks a requirement of the path.
     #[error("{what} is not available: {reason}")]
     Unavailable {
         /// The path, engine or device.
         what: String,
-        /// What was attempted and the result.
+        /// The attempt and its result.
         reason: String,
         /// The remedy.
         remedy: String,
@@ -105,8 +105,7 @@ pub const DEVICE_HELP: &str =
 /// What to do when permission was denied.
 const PERMISSION_HELP: &str = "change its permissions, or run as a user who may read it";
 
-/// Whose fault it is that a reader of files could not read, and what to do about it. `None` if the
-/// error is about what was read.
+/// The cause of a failed read of a file, and its remedy. `None` if the error is about the content.
 pub fn unread(error: &io::Error) -> Option<(Cause, &'static str)> {
     if let Some(fault) = ObjectFault::behind(error) {
         let cause = if fault.is_failure() { Cause::Storage } else { Cause::Machine };
@@ -115,7 +114,7 @@ pub fn unread(error: &io::Error) -> Option<(Cause, &'static str)> {
     error.raw_os_error().map(judged)
 }
 
-/// Whose fault the kernel's error `errno` is, and what to do about it.
+/// The cause of the kernel's error `errno`, and its remedy.
 fn judged(errno: i32) -> (Cause, &'static str) {
     match errno {
         errno if DEVICE_FAILURES.contains(&errno) => (Cause::Storage, DEVICE_HELP),
@@ -189,7 +188,7 @@ impl TransferError {
         self.errno().is_some_and(is_full)
     }
 
-    /// Whether there is nothing of that name. Every other error leaves open what is there.
+    /// Whether there is no file of that name. Every other error leaves that open.
     pub fn is_not_found(&self) -> bool {
         match self.inner() {
             Self::File { source, .. } => {
@@ -213,8 +212,8 @@ impl TransferError {
         matches!(self.inner(), Self::Object(error) if error.is_of_data())
     }
 
-    /// Whether the kernel was not asked, or did not refuse: there was a link on the way, or what was
-    /// read is not text.
+    /// Whether the kernel was not asked, or did not refuse: there was a link on the way, or the
+    /// content is not text.
     pub fn was_not_asked(&self) -> bool {
         matches!(self.inner(), Self::File { .. }) && self.errno().is_none()
     }
@@ -227,7 +226,7 @@ impl TransferError {
         }
     }
 
-    /// What this machine lacks, and what to do; `None` of other errors.
+    /// The missing part of this machine, and the remedy; `None` of other errors.
     pub fn missing(&self) -> Option<&str> {
         match self.inner() {
             Self::Unavailable { remedy, .. } => Some(remedy),

@@ -1,7 +1,7 @@
-//! The evidence of a thread group, combined from that of its threads.
+//! The evidence of a thread group, combined from its threads'.
 //!
-//! Threads can differ: the locked-memory limit may allow registered buffers for some of them and
-//! not for others. What is reported for a thread group must hold for all of them, so the weakest counts.
+//! Threads can differ: the locked-memory limit may allow registered buffers only for some of them.
+//! A thread group's evidence must hold for all of them, so the weakest counts.
 
 use stormlp_core::evidence::{Counted, DirectIo, DirectStorage, EngineFacts, Evidence};
 use stormlp_core::path::PathKind;
@@ -23,7 +23,7 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
 }
 
 /// The thread with the most complete view: cuFile counts for the whole process, so the thread that
-/// looked last saw everything. Ties go to one whose measured transfers were counted.
+/// looked last saw all. Ties go to one whose measured transfers were counted.
 fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     let counted = |evidence: &&&Evidence| {
         evidence.direct_storage.as_ref().map_or(0, DirectStorage::counted_operations)
@@ -36,7 +36,7 @@ fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     workers.iter().rev().max_by_key(seen).copied()
 }
 
-/// What holds for every engine, and what some of them lacked.
+/// Facts that hold for every engine, and features that some of them lacked.
 fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
     let mut combined = (*all.first()?).clone();
     combined.registered_buffers = all.iter().all(|facts| facts.registered_buffers);

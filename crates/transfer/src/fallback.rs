@@ -17,7 +17,7 @@ pub const REMEDY: &str =
 /// the first transfer then reports.
 ///
 /// # Errors
-/// When it does not open and nothing else is acceptable.
+/// When it does not open and no other path is acceptable.
 pub fn hold_cufile(
     needed: bool,
     settings: &Settings,

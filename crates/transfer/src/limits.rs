@@ -1,5 +1,5 @@
-//! Resource limits of this process: those that a run may raise without privilege, and what happens
-//! when one is reached.
+//! Resource limits of this process: the ones that a run may raise without privilege, and the effect
+//! of reaching one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -17,7 +17,7 @@ pub fn raise_open_files() -> u64 {
 /// Makes a write beyond the file size limit fail with an error instead of a fatal signal.
 /// Inherited by child processes.
 pub fn refuse_large_files() {
-    // SAFETY: nothing runs in a handler: the signal is ignored. It is called before any thread.
+    // SAFETY: no handler runs: the signal is ignored. It is called before any thread.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }

@@ -1,4 +1,4 @@
-//! What a device does for transfers: allocates memory, and copies asynchronously.
+//! Devices as transfers use them: they allocate memory, and copy asynchronously.
 
 use stormlp_core::operation::Direction;
 use stormlp_core::path::MemoryKind;
@@ -11,7 +11,7 @@ use crate::region::{HostBuffer, Region};
 use crate::transfer::AcceleratorBuffer;
 use crate::transfer::Slot;
 
-/// A device whose memory transfers use, and the allocator of that memory.
+/// A device with memory for transfers, and the allocator of that memory.
 pub trait Accelerator: Send + Sync {
     /// The name shown in reports: `NVIDIA H200 (cuda:0)`, or `host memory (emulated)`.
     fn name(&self) -> String;

@@ -15,8 +15,8 @@ pub use device::{Accelerator, CopyQueue, QueuedCopy};
 pub use set::{AcceleratorSet, Regions};
 pub use stand_in::HostStandIn;
 
-/// Opens the accelerator with the given CUDA index, whose threads wait as `wait` says; without an
-/// index, the host stand-in.
+/// Opens the accelerator with the given CUDA index, with threads that wait as `wait` says; without
+/// an index, the host stand-in.
 ///
 /// # Errors
 /// When there is no such device on this machine.

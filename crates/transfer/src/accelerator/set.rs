@@ -1,4 +1,4 @@
-//! Several accelerators of one run, whose threads serve them in turn, and memory near each.
+//! Several accelerators of one run, which its threads serve in turn, and memory near each.
 
 use std::sync::Arc;
 

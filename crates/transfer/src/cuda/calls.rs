@@ -10,8 +10,7 @@ use crate::error::TransferError;
 /// Whether CUDA's library can be opened; checked once.
 pub fn present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
-    // SAFETY: opens libcuda and closes it again; running its constructors is what using CUDA
-    // means, and they have no preconditions.
+    // SAFETY: opens libcuda and closes it again; its constructors run, which have no preconditions.
     *PRESENT.get_or_init(|| unsafe { cudarc::driver::sys::is_culib_present() })
 }
 

@@ -54,7 +54,7 @@ fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
         name,
         numa_node: pci.as_ref().and_then(|pci| pci.numa_node),
         pcie_link: pci.as_ref().and_then(|pci| pci.link.clone().ok()),
-        // What belongs to the whole GPU is not the part's.
+        // Figures of the whole GPU are not the part's.
         bar1_bytes: pci.filter(|_| part.is_none()).and_then(|pci| pci.bar1_bytes.ok()),
         // CUDA needs a context to say; NVML does not.
         free_memory_bytes: None,
@@ -81,7 +81,7 @@ pub(crate) fn is_slice(index: u32) -> bool {
         .is_some_and(|name| name.contains(SLICE))
 }
 
-/// What CUDA's name of a MIG slice contains before its profile: `H100 80GB HBM3 MIG 1g.10gb`.
+/// The text in CUDA's name of a MIG slice before its profile: `H100 80GB HBM3 MIG 1g.10gb`.
 const SLICE: &str = " MIG ";
 
 /// The device's PCI address in sysfs notation.

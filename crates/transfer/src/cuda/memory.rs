@@ -87,7 +87,7 @@ impl VirtualMemory {
             .map_err(failed("cuMemGetAllocationGranularity"))?;
         let mapped_bytes = len.max(1).next_multiple_of(granularity.max(GPU_PAGE_BYTES));
         let mut start = 0;
-        // SAFETY: `start` is a place for the address; a reserved range aliases nothing.
+        // SAFETY: `start` is a place for the address; a reserved range has no alias.
         unsafe { sys::cuMemAddressReserve(&mut start, mapped_bytes, 0, 0, 0) }
             .result()
             .map_err(failed("cuMemAddressReserve"))?;

@@ -1,8 +1,8 @@
 //! NVIDIA GPUs through CUDA's driver API, opened at run time.
 //!
-//! cudarc panics when the library is missing, so [`calls::present`] is checked before anything else. A
-//! device's primary context is retained once for the life of the process: creating one takes
-//! tenths of a second, and the cells of a matrix follow each other within milliseconds.
+//! cudarc panics when the library is missing, so [`calls::present`] is checked first. A device's
+//! primary context is retained once for the life of the process: creating one takes tenths of a
+//! second, and the cells of a matrix follow each other within milliseconds.
 
 pub(crate) mod calls;
 mod copies;
@@ -39,9 +39,10 @@ pub fn number_devices_by_bus() {
 static SHOWN: OnceLock<Vec<u32>> = OnceLock::new();
 
 /// Hides the GPUs of `host` other than `used` from CUDA in this process: cuFile's driver opens a
-/// context on each that it sees, which takes memory and time, and fails on one that another process
-/// has for itself. Devices keep their numbers in stormlp. Call this like [`number_devices_by_bus`];
-/// with more threads, or with MIG slices, which have no such numbers, all stay visible.
+/// context on each that it sees, which needs memory and time, and fails on one that another process
+/// uses exclusively. Devices keep their numbers in stormlp. Call this like
+/// [`number_devices_by_bus`]; with more threads, or with MIG slices, which have no such numbers,
+/// all stay visible.
 pub fn show_only(used: impl IntoIterator<Item = u32>, host: &HostFacts) {
     const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
     let mut used: Vec<u32> = used.into_iter().collect();
@@ -81,7 +82,7 @@ pub(crate) fn ordinal(index: u32) -> i32 {
 pub fn connections() -> u32 {
     let said = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok();
     let number = said.and_then(|text| text.trim().parse::<u32>().ok());
-    // CUDA's own limits.
+    // CUDA's limits.
     number.map_or(DEFAULT_CUDA_CONNECTIONS, |number| number.clamp(1, 32))
 }
 

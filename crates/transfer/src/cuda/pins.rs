@@ -13,7 +13,7 @@ use crate::region::{HostBuffer, MappingShare};
 #[derive(Debug)]
 pub struct Pins {
     pinned: Vec<(*mut c_void, MappingShare)>,
-    /// Why nothing is pinned, if pinning failed.
+    /// The reason if pinning failed.
     shortfall: Option<String>,
     context: Arc<CudaContext>,
 }
@@ -23,7 +23,7 @@ unsafe impl Send for Pins {}
 
 impl Pins {
     /// Pins all `buffers`, or none if one shares a page with memory that is already pinned: CUDA
-    /// pins nothing of it then, on pages of 64 KiB as well as on small ones.
+    /// pins no part of it then, on pages of 64 KiB as well as on small ones.
     ///
     /// # Errors
     /// When the kernel cannot lock that much memory.
@@ -32,7 +32,7 @@ impl Pins {
         buffers: &[HostBuffer],
     ) -> Result<Self, TransferError> {
         bind(context)?;
-        // Dropping the value unpins what was pinned before a failure.
+        // Dropping the value unpins the buffers that were pinned before a failure.
         let mut pins = Self {
             pinned: Vec::with_capacity(buffers.len()),
             shortfall: None,
@@ -63,7 +63,7 @@ impl Pins {
 }
 
 impl Pins {
-    /// Why nothing is pinned, if pinning failed.
+    /// The reason if pinning failed.
     pub(crate) fn shortfall(&self) -> Option<&str> {
         self.shortfall.as_deref()
     }

@@ -9,7 +9,7 @@ use super::calls::{bind, failed};
 use crate::error::TransferError;
 
 /// CUDA's handle for the calling thread's own stream (`CU_STREAM_PER_THREAD`). Copies of different
-/// threads do not wait for each other there, and nothing has to be created or destroyed.
+/// threads do not wait for each other there, and it needs no creation or destruction.
 fn own_stream() -> sys::CUstream {
     std::ptr::without_provenance_mut(2)
 }
@@ -123,7 +123,7 @@ pub(super) struct StreamEvent {
 }
 
 impl StreamEvent {
-    /// An event without timing, whose waiter sleeps or spins.
+    /// An event without timing; its waiter sleeps or spins.
     pub(super) fn new(context: &Arc<CudaContext>, wait: WaitMode) -> Result<Self, TransferError> {
         bind(context)?;
         let blocking = match wait {

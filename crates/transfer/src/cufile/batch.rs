@@ -2,7 +2,7 @@
 //!
 //! Observed with libcufile 1.16 to 1.20 (direct host-memory entries): the offset from a registered
 //! base is ignored inside a batch, and the bytes land at the base without an error. So every entry
-//! here has its own base and no offset.
+//! here has a separate base and no offset.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Batch {
         })
     }
 
-    /// Submitted entries whose outcome has not been returned.
+    /// Submitted entries without a returned outcome.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -161,7 +161,7 @@ impl Batch {
         }
     }
 
-    /// Asks the library to cancel what is in flight, as far as possible; the outcomes are returned
+    /// Asks the library to cancel entries in flight, as far as possible; the outcomes are returned
     /// regardless.
     pub(crate) fn cancel(&mut self) {
         // SAFETY: the handle is set up. Cancelling is best effort according to its documentation.

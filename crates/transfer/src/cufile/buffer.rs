@@ -9,8 +9,8 @@ use super::watchdog::releasing;
 
 /// The registration of a piece of memory owned by someone else, who must free it later.
 ///
-/// nvidia-fs can deadlock when memory is freed while registered, so an owner keeps this value
-/// beside the memory and drops it first.
+/// nvidia-fs can deadlock when memory is freed while registered, so an owner keeps this value next
+/// to the memory and drops it first.
 #[derive(Debug)]
 pub(crate) struct Registration {
     base: *mut c_void,

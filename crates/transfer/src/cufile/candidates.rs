@@ -1,8 +1,8 @@
 //! The libcufiles on this machine, and which of them fits CUDA's driver.
 //!
-//! Besides the loader and CUDA's toolkits, Python environments bring one: packages such as torch
-//! depend on `nvidia-cufile` (CUDA 13) or `nvidia-cufile-cu12`, which no loader finds. Versions are
-//! read from file names and package records, since opening a library runs its code.
+//! In addition to the loader and CUDA's toolkits, Python environments bring one: packages such as
+//! torch depend on `nvidia-cufile` (CUDA 13) or `nvidia-cufile-cu12`, which no loader finds.
+//! Versions are read from file names and package records, since opening a library runs its code.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -69,7 +69,7 @@ pub(super) fn ranked(
     found
 }
 
-/// Where to look besides the loader's folders.
+/// Further places to search, after the loader's folders.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     /// The folder of the toolkits.
@@ -85,7 +85,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Those of this process.
+    /// The places of this process.
     pub(super) fn here() -> Self {
         let folder = |name: &str| {
             std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -136,7 +136,7 @@ impl Places {
             let versions: Vec<_> = prefixes.iter().flat_map(of_root).collect();
             prefixes.extend(versions);
         }
-        // An environment of its own does not use the packages of others.
+        // A virtual environment does not use packages outside it.
         if !prefixes.iter().any(|prefix| prefix.join("pyvenv.cfg").exists()) {
             prefixes.extend(fs::canonicalize(&python).ok().and_then(|real| prefix(&real)));
             prefixes.dedup();
@@ -206,7 +206,7 @@ fn version_of_file(path: &Path) -> Option<String> {
     (numbers(version).len() > 1).then(|| version.to_string())
 }
 
-/// The version in the record of the Python package: `nvidia_cufile-1.16.1.26.dist-info`, beside
+/// The version in the record of the Python package: `nvidia_cufile-1.16.1.26.dist-info`, next to
 /// the folder `nvidia` that contains the library.
 fn version_of_package(path: &Path) -> Option<String> {
     let newest = path.ancestors().nth(2)?.file_name()? == "cu13";

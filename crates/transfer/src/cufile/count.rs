@@ -1,6 +1,6 @@
-//! What cuFile and this process count: when the library counts transfers by route, so that it does
-//! not affect the measurement, and how much the paths have moved, the reference for the kernel's
-//! counts.
+//! Counts of cuFile and of this process: when the library counts transfers by route, so that it
+//! does not affect the measurement, and the bytes that the paths have moved, the reference for the
+//! kernel's counts.
 
 use derive_more::{Add, AddAssign, Sum};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,9 +26,9 @@ pub enum Statistics {
 
 /// Turns the library's counting on and off, and keeps its previous counts.
 ///
-/// Off is level 0, where the library stops counting and reports nothing. `cuFileStatsStop` is
-/// never called: in 1.15.1 and 1.16 it frees memory that a thread of the library writes to every
-/// fraction of a millisecond, and a few percent of calls crash.
+/// Off is level 0, where the library neither counts nor reports. `cuFileStatsStop` is never called:
+/// in 1.15.1 and 1.16 it frees memory that a thread of the library writes to every fraction of a
+/// millisecond, and a few percent of calls crash.
 #[derive(Debug)]
 pub(super) struct Switch {
     /// `None` if the library has no statistics, or if they are never to be enabled.
@@ -76,7 +76,7 @@ impl Switch {
         {
             state.on = set_level(stats, ROUTES) && self.start();
             if !state.on {
-                // What nobody reads is not counted.
+                // Without a reader, stop counting.
                 set_level(stats, 0);
             }
         }
@@ -105,7 +105,7 @@ impl Switch {
         }
     }
 
-    /// The counts since the driver was opened; `None` if nothing was counted.
+    /// The counts since the driver was opened; `None` if there are no counts.
     pub(super) fn counters(&self) -> Option<RouteCounters> {
         let state = self.lock();
         self.sum(&state)
@@ -146,7 +146,7 @@ pub(crate) struct Transferred {
 }
 
 impl Transferred {
-    /// What was moved since `earlier`.
+    /// The transfers since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             operations: self.operations.saturating_sub(earlier.operations),
@@ -180,7 +180,7 @@ impl Total {
     }
 }
 
-/// One path's counts, on cache lines of its own.
+/// One path's counts, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct PathCounts {
@@ -211,7 +211,7 @@ pub(super) struct PathSums {
 }
 
 /// The counts before the first of a group of concurrent paths. Shared by all of them: individual
-/// baselines might or might not include what the others had moved by then.
+/// baselines might or might not include the transfers of the other paths by then.
 #[derive(Debug, Clone)]
 pub(crate) struct Before {
     pub(crate) nvfs: NvidiaFsCounts,

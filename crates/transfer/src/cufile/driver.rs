@@ -1,9 +1,8 @@
 //! The cuFile driver: opened once per process, closed when no longer needed.
 //!
-//! cuFile's driver belongs to the process, and so does its owner here: everyone who opens it gets
-//! a share of the same [`Driver`], and the last share closes it, after the registrations, which
-//! hold shares of their own, are gone. Without an explicit close the library's statistics can
-//! crash at exit.
+//! cuFile's driver belongs to the process, and so does its owner here: everyone who opens it gets a
+//! share of the same [`Driver`], and the last share closes it, after the registrations, which hold
+//! further shares, are gone. Without an explicit close the library's statistics can crash at exit.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -52,7 +51,7 @@ struct Said {
 }
 
 impl Said {
-    /// Queries the library, whose driver is open; the registry's lock prevents concurrent queries.
+    /// Queries the library, with its driver open; the registry's lock prevents concurrent queries.
     fn ask(api: &Api) -> Self {
         Self {
             properties: ask_properties(api),
@@ -110,7 +109,7 @@ impl Parameters {
 }
 
 fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
-    // SAFETY: the function of the library, whose driver is open.
+    // SAFETY: the function of the library, with its driver open.
     let (status, properties) = unsafe { nvidia::properties(api.get_properties) };
     check("cuFileDriverGetProperties", status).map(|()| properties)
 }
@@ -178,7 +177,7 @@ impl Driver {
         let mut registry = registry();
         loop {
             if let Some(driver) = registry.driver.upgrade() {
-                // Release the lock first: if this is the last share, closing takes it again.
+                // Release the lock first: if this is the last share, closing needs it again.
                 drop(registry);
                 let same = driver.settings == *settings;
                 let otherwise = "cuFile is already open in this process with other settings";
@@ -211,12 +210,12 @@ impl Driver {
             forbid_fallback(api)?;
         }
         let switch = Switch::before_opening(api, settings.statistics);
-        // SAFETY: no arguments; the registry's lock keeps others from opening or closing.
+        // SAFETY: no arguments; the registry's lock keeps other threads from opening or closing.
         check("cuFileDriverOpen", unsafe { (api.driver_open)() })?;
         switch.opened();
         let said = Said::ask(api);
-        // The kernel's list of symbols takes a tenth of a second to read: here, where no transfer
-        // is measured.
+        // The kernel's list of symbols is read in a tenth of a second: here, where no transfer is
+        // measured.
         let p2pdma = said.parameters.flag("use_pci_p2pdma");
         let driver = Self {
             api,
@@ -262,7 +261,7 @@ impl Driver {
         &self.settings
     }
 
-    /// What cuFile has counted in this process; `None` if it has not.
+    /// The counts of cuFile in this process; `None` if it has not.
     pub fn counters(&self) -> Option<RouteCounters> {
         self.switch.counters()
     }
@@ -272,7 +271,7 @@ impl Driver {
         &self.switch
     }
 
-    /// What the paths of this process have moved.
+    /// The transfers of the paths of this process.
     pub(super) fn tallies(&self) -> &Tallies {
         &self.tallies
     }
@@ -301,8 +300,8 @@ impl Driver {
         &self.said.routes
     }
 
-    /// The limits that a plan has to keep: those of cufile.json as it is installed, where the
-    /// library is too old to report them.
+    /// The limits that a plan has to keep: the installed cufile.json's, if the library is too old
+    /// to report them.
     pub(crate) fn limits(&self) -> CuFileLimits {
         let properties = self.properties().ok();
         let is_forced = self.said.parameters.flag("force_compat_mode") == Some(true);

@@ -13,7 +13,7 @@ pub enum CuFileError {
     Unusable {
         /// Why not.
         reason: String,
-        /// What the user can do.
+        /// The next step for the user.
         remedy: &'static str,
     },
     /// A transfer stopped without an error.
@@ -41,7 +41,7 @@ pub enum CuFileError {
 }
 
 impl CuFileError {
-    /// What the user can do.
+    /// The next step for the user.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Unusable { remedy, .. } => remedy,
@@ -120,20 +120,20 @@ pub(crate) fn check_transfer(
 ) -> Result<usize, CuFileError> {
     match returned {
         0.. => Ok(returned as usize),
-        // cuFile stores its own codes in errno too.
+        // cuFile stores its codes in errno too.
         -1 => Err(negated(call, -(errno().unsigned_abs().max(1) as isize))),
         _ => Err(negated(call, returned)),
     }
 }
 
-/// The error for a negative result: cuFile's own codes negated, or a negative errno.
+/// The error for a negative result: cuFile's codes negated, or a negative errno.
 pub(crate) fn negated(call: &'static str, returned: isize) -> CuFileError {
     let value = i32::try_from(returned).unwrap_or(i32::MIN + 1);
     let code = if value <= -BASE { -value } else { value };
     CuFileError::Call { call, code, cuda_code: 0 }
 }
 
-/// cuFile's own codes are above this one.
+/// cuFile's codes are above this one.
 const BASE: i32 = 5000;
 
 /// A code that a call returned as text: its name and meaning, errno included.

@@ -1,9 +1,9 @@
 //! Opens libcufile at run time and looks up its functions.
 //!
 //! The runtime package installs only `libcufile.so.0`, so that name comes first; the plain
-//! `libcufile.so` and the files of [`candidates`](super::candidates) follow. Functions that only newer libraries have are
-//! optional here, and are checked by the code that needs them. The library is never closed: it
-//! starts threads and exit handlers of its own.
+//! `libcufile.so` and the files of [`candidates`](super::candidates) follow. Functions that only
+//! newer libraries have are optional here, and are checked by the code that needs them. The library
+//! is never closed: it starts threads and exit handlers.
 
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl Api {
         // SAFETY: the type is the one of `cufile.h`.
         let driver_open = unsafe { symbols.required("DriverOpen")? };
         let version = symbols.version()?;
-        // SAFETY: each type is the one `cufile.h` declares for the name beside it, the same in
+        // SAFETY: each type is the one `cufile.h` declares for the name next to it, the same in
         // every header from 1.8 to 1.20.
         unsafe {
             Ok(Self {
@@ -180,8 +180,8 @@ impl Opened {
         Self { candidates: vec![candidate], api }
     }
 
-    /// The one that fits a driver of CUDA `driver` best; of several the loader's first, then those
-    /// of `places` in their order.
+    /// The one that fits a driver of CUDA `driver` best; of several the loader's first, then the
+    /// libraries of `places` in their order.
     fn best(places: &Places, driver: Option<u32>) -> Self {
         let mut tried = Vec::new();
         let mut found: Vec<_> = of_loader(&mut tried).into_iter().collect();
@@ -236,8 +236,8 @@ fn of_loader(tried: &mut Vec<String>) -> Option<LibraryCandidate> {
 /// # Errors
 /// When it does not load: its name with the loader's message.
 fn load(name: &Path) -> Result<Library, String> {
-    // SAFETY: opening runs the library's constructors. The names are libcufile's own, or what the
-    // user chose to run; NVIDIA's library has no preconditions for being opened.
+    // SAFETY: opening runs the library's constructors. The names are libcufile's, or the user's
+    // choice; NVIDIA's library has no preconditions for being opened.
     unsafe { Library::new(name) }.map_err(|error| format!("{} ({})", name.display(), cause(&error)))
 }
 
@@ -248,7 +248,7 @@ struct Symbols {
 }
 
 impl Symbols {
-    /// Those of `library`, which was opened as `name`.
+    /// The functions of `library`, which was opened as `name`.
     fn of(library: Library, name: &Path) -> Self {
         // Never closed: see the module's documentation.
         let library: &'static Library = Box::leak(Box::new(library));
@@ -301,7 +301,7 @@ impl Symbols {
     /// # Safety
     /// As for [`Symbols::optional`]; the same for the one below.
     unsafe fn parameters(&self) -> Option<ParameterApi> {
-        // SAFETY: the types are those of `cufile.h`.
+        // SAFETY: the types are as in `cufile.h`.
         unsafe {
             Some(ParameterApi {
                 set_bool: self.optional("SetParameterBool")?,
@@ -312,7 +312,7 @@ impl Symbols {
     }
 
     unsafe fn stats(&self) -> Option<StatsApi> {
-        // SAFETY: the types are those of `cufile.h`.
+        // SAFETY: the types are as in `cufile.h`.
         unsafe {
             Some(StatsApi {
                 set_level: self.optional("SetStatsLevel")?,
@@ -337,7 +337,7 @@ pub(super) fn located(library: &Library, function: &str) -> Option<PathBuf> {
     if file.is_null() {
         return None;
     }
-    // SAFETY: the loader's own string, which lives as long as the library, here borrowed.
+    // SAFETY: the loader's string, which lives as long as the library, here borrowed.
     Some(PathBuf::from(unsafe { CStr::from_ptr(file) }.to_string_lossy().into_owned()))
 }
 

@@ -14,16 +14,16 @@ pub(super) const LOG_VARIABLE: &str = "CUFILE_LOGFILE_PATH";
 /// Sends cuFile's log to `file`, unless the environment already names a location; returns whether
 /// it did.
 ///
-/// Call this before the process starts its first thread, other than the one that takes signals,
+/// Call this before the process starts its first thread, other than the one that handles signals,
 /// and before cuFile is opened: changing the environment while other threads may read it is
-/// undefined behaviour, so with more threads nothing is changed, and `cufile.log` is in the current
+/// undefined behaviour, so with more threads it stays unchanged, and `cufile.log` is in the current
 /// directory.
 pub fn send_log_to(file: &Path) -> bool {
     !environment::is_set(LOG_VARIABLE) && environment::set(LOG_VARIABLE, file)
 }
 
 /// Forbids compatibility mode for libraries that only read the environment (up to 1.13); call it
-/// like [`send_log_to`]. [`super::Driver::open`] forbids it for the others, and fails if the
+/// like [`send_log_to`]. [`super::Driver::open`] forbids it for newer ones, and fails if the
 /// library does not confirm that it is forbidden.
 pub fn forbid_compat_mode() {
     // Libraries up to 1.14 have no parameter for it.

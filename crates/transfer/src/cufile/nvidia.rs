@@ -1,4 +1,4 @@
-//! NVIDIA's libcufile: the table of what is its own.
+//! NVIDIA's libcufile: the table of its peculiarities.
 
 use std::ffi::{c_int, c_uint};
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::stats::{RawStatistics, RouteCounters, Routes};
 use super::sys::{CUfileError_t, FnGetProperties};
 use super::version::LibraryVersion;
 
-/// The library's files as the loader knows them, that of the runtime package first.
+/// The library's files as the loader knows them, the runtime package's first.
 pub(super) const FILES: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
 
 /// A numbered parameter of the library.
@@ -62,7 +62,7 @@ struct CUfileDrvProps_t {
     max_batch_io_timeout_ms: c_uint,
 }
 
-/// Asks for the driver's properties: they hold if the status is that of success.
+/// Asks for the driver's properties: they hold if the status is success.
 ///
 /// # Safety
 /// `get` must be libcufile's function, and its driver open.
@@ -74,7 +74,7 @@ pub(super) unsafe fn properties(get: FnGetProperties) -> (CUfileError_t, Propert
 }
 
 fn to_text(raw: &CUfileDrvProps_t) -> Properties {
-    // The others are file systems, which have routes that nvidia-fs does not count.
+    // The remaining ones are file systems, with routes that nvidia-fs does not count.
     const THROUGH_NVIDIA_FS: [&str; 5] = ["nvme", "nvmeof", "scsi", "scaleflux", "nvmesh"];
     let targets: Vec<_> = named_bits(raw.status_flags, &TARGETS).collect();
     let version = (raw.nvfs_major, raw.nvfs_minor);
@@ -186,8 +186,8 @@ pub(super) fn statistics(raw: &RawStatistics, version: LibraryVersion) -> Option
     })
 }
 
-/// Name and meaning of a code that `call` returned. Registering a file has codes with a meaning of
-/// their own: for files whose file system the library cannot determine, 5030 up to 1.14, 5027 since.
+/// Name and meaning of a code that `call` returned. Registering a file has codes with a special
+/// meaning: if the library cannot determine the file system, 5030 up to 1.14, 5027 since.
 pub(super) fn meaning(call: &str, code: c_int) -> Option<(&'static str, &'static str)> {
     let mut rows = CODES.lines().filter_map(|row| row.split_once(' '));
     let (_, row) = rows.find(|(of, _)| of.parse() == Ok(code))?;
@@ -201,7 +201,7 @@ pub(super) fn meaning(call: &str, code: c_int) -> Option<(&'static str, &'static
 /// The function that registers a file.
 const REGISTER: &str = "cuFileHandleRegister";
 
-/// The remedy for what only the log explains.
+/// The remedy for errors that only the log explains.
 pub(super) const SEE_LOG: &str = "see cufile.log in the folder of the run";
 
 /// The remedy for a failed call.

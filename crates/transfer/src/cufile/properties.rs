@@ -1,4 +1,4 @@
-//! What the driver says of itself once it is open.
+//! Properties that an open driver reports.
 
 /// The driver's properties.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub struct Properties {
     /// Whether the library lists a kind of storage with a direct route.
     pub(crate) has_direct_targets: bool,
     /// Whether it lists one whose direct route need not be the kernel driver's: network file
-    /// systems have routes of their own, which that driver does not count.
+    /// systems have separate routes, which that driver does not count.
     pub(crate) has_uncounted_targets: bool,
     pub(super) features: Vec<&'static str>,
     /// Whether its calls spin until completion.
@@ -19,7 +19,7 @@ pub struct Properties {
     pub(super) max_direct_io_bytes: u64,
     /// Size of the buffer for transfers without a direct route.
     pub(crate) per_buffer_cache_bytes: u64,
-    /// The most memory that can be registered; 0 if it is not reported.
+    /// Maximum memory that can be registered; 0 if it is not reported.
     pub(super) max_registered_bytes: u64,
     /// The maximum number of entries in a batch.
     pub(crate) max_batch_entries: usize,
@@ -46,5 +46,5 @@ impl Properties {
     }
 }
 
-/// The property of a driver whose calls spin until completion (`properties.use_poll_mode`).
+/// The property of a driver that spins until completion (`properties.use_poll_mode`).
 pub const POLL_MODE: &str = "poll mode";

@@ -1,4 +1,4 @@
-//! The library's own counters: operations by route.
+//! The library's counters: operations by route.
 //!
 //! A vendor's structure may grow between versions, so it is read as words from a buffer larger than
 //! any known layout.
@@ -6,7 +6,7 @@
 use stormlp_core::evidence::OperationsBy;
 use stormlp_core::path::PathKind;
 
-/// Buffer size for the statistics; the newest known layout takes 5112 bytes.
+/// Buffer size for the statistics; the newest known layout has 5112 bytes.
 const BUFFER_BYTES: usize = 32 << 10;
 const BUFFER_WORDS: usize = BUFFER_BYTES / 8;
 
@@ -36,17 +36,17 @@ impl RawStatistics {
 /// Operations by route.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// Those of direct routes.
+    /// Operations of direct routes.
     pub direct: OperationsBy,
-    /// Those of the fallback.
+    /// Operations of the fallback.
     pub fallback: u64,
-    /// Those that went in a way that the library's documentation assigns to no route; they may be
-    /// among the others as well.
+    /// Operations that the library's documentation assigns to no route; they may be counted
+    /// elsewhere as well.
     pub unassigned: u64,
 }
 
 impl Routes {
-    /// Those of all direct routes.
+    /// Operations of all direct routes.
     pub fn all_direct(&self) -> u64 {
         self.direct.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
@@ -76,15 +76,15 @@ pub struct RouteCounters {
 }
 
 impl RouteCounters {
-    /// The counts relevant to `kind`, whose buffers may be host memory: batches have counters of
-    /// their own.
+    /// The counts relevant to `kind`, with buffers possibly in host memory: batches have separate
+    /// counters.
     pub fn of(&self, kind: PathKind, on_host: bool) -> Routes {
         if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
             return self.batches.clone();
         }
         let mut routes = self.transfers.clone();
         if on_host {
-            // No GPU takes part, so the per-GPU counters do not change. Whatever cuFile did anyway
+            // No GPU is involved, so the per-GPU counters do not change. All of cuFile's transfers
             // used POSIX calls: the direct routes end in GPU memory.
             routes.fallback = (self.reads + self.writes).saturating_sub(routes.all_direct());
         }

@@ -26,7 +26,7 @@ struct Arguments {
     len: usize,
     file_offset: i64,
     base_offset: i64,
-    /// Bytes moved, or a negated error; 0 until the library writes it, from its own threads.
+    /// Bytes moved, or a negated error; 0 until the library writes it, from its threads.
     moved: AtomicIsize,
 }
 
@@ -107,14 +107,14 @@ impl FileStream {
     }
 
     /// Whether the library has written the result of the last transfer. The stream may not have
-    /// reached its end yet; and a transfer that moved nothing never shows it.
+    /// reached its end yet; and a transfer of 0 bytes never shows it.
     pub(crate) fn shows_its_end(&self) -> bool {
         self.moved() != 0
     }
 
     fn moved(&self) -> isize {
         // SAFETY: the box lives as long as `self`, and this field is an atomic, which the library
-        // writes as a word of its own.
+        // writes as one word.
         unsafe { &(*self.arguments).moved }.load(Ordering::Acquire)
     }
 
@@ -127,7 +127,7 @@ impl FileStream {
     /// The stream must have been synchronised since the transfer was submitted.
     pub(crate) unsafe fn outcome(&self) -> Result<usize, CuFileError> {
         let moved = self.moved();
-        // The stream has no errno of its own.
+        // The stream has no errno.
         check_transfer("a stream transfer", moved, || libc::EIO)
     }
 }

@@ -1,4 +1,4 @@
-//! One path's share of the counting: what it has moved, and that cuFile counts while it lives.
+//! One path's share of the counting: its transfers, and that cuFile counts while it lives.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Tally {
         let mut books = driver.tallies().lock();
         let before = match &books.before {
             Some(before) if !books.paths.is_empty() => before.clone(),
-            // Nothing of this process is in flight, and the lock is held until this is read.
+            // This process has no transfer in flight, and the lock is held until this is read.
             _ => Before {
                 nvfs: NvidiaFsCounts::now(),
                 counters: driver.counters().unwrap_or_default(),
@@ -70,17 +70,17 @@ impl Tally {
         books.gone + now
     }
 
-    /// What all paths of the process have moved since the baseline.
+    /// Transfers of all paths of the process since the baseline.
     pub(crate) fn moved(&self) -> Transferred {
         self.sums().moved.since(self.before.sums.moved)
     }
 
-    /// What they have started since the baseline.
+    /// Transfers that they have started since the baseline.
     pub(crate) fn begun(&self) -> Transferred {
         self.sums().begun.since(self.before.sums.begun)
     }
 
-    /// What cuFile may have moved by POSIX calls even if compatibility mode is forbidden.
+    /// Transfers that cuFile may have made by POSIX calls even if compatibility mode is forbidden.
     pub(crate) fn unbound(&self) -> Transferred {
         self.sums().unbound.since(self.before.sums.unbound)
     }

@@ -12,7 +12,7 @@ impl LibraryVersion {
     /// The oldest supported version: CUDA 12.3's, the first to report its version, to accept host
     /// memory and to have the stream and batch calls in their present form.
     pub const OLDEST: Self = Self(1080);
-    /// From this version the statistics have fields for vectored calls, which shifts what follows.
+    /// From this version the statistics have fields for vectored calls, which shifts the rest.
     const VECTORED_STATISTICS: Self = Self(1190);
     /// The first version with `gds_fallback_io`, a second permission to fall back.
     pub(super) const FALLBACK_IO: Self = Self(1190);

@@ -3,9 +3,9 @@
 //! Blocking reads and `cuFileBatchIOSubmit` can hang inside the library, where no stop token
 //! reaches: a batch waits for buffers that only its own completion would free, a file server is
 //! gone. Neither the thread nor its memory can be taken back then, since a device may still write
-//! there. So the program that runs is called from another thread, to save what it has and end.
+//! there. So a handler is called from another thread, to save the results so far and end.
 //!
-//! A call costs two stores to a cache line of its own; only the watching thread looks at a clock.
+//! A call costs two stores to a separate cache line; only the watching thread looks at a clock.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use stormlp_core::path::PathKind;
 
-/// Counts the beginnings and ends of calls on one path, or of one that releases what several may have
-/// used: odd while one is under way.
+/// Counts the beginnings and ends of calls on one path, or of one that releases resources that
+/// several may have used: odd while one is under way.
 #[derive(Debug)]
 #[repr(align(128))]
 struct CallCount(AtomicU64, Option<PathKind>);
@@ -80,8 +80,8 @@ fn watched() -> MutexGuard<'static, Vec<Weak<CallCount>>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What ends a run whose call on this path, or whose release, has not returned for so long: it saves
-/// that in the report at this place and calls [`end_process`].
+/// The handler that ends a run if a call on this path, or a release, has not returned for so long:
+/// it saves this fact in the report at this place and calls [`end_process`].
 pub type HangHandler = fn(report: &Path, path: Option<PathKind>, after: Duration);
 
 /// How to end a run that hangs, and after how long.
@@ -89,13 +89,13 @@ static HANDLER: OnceLock<(Duration, HangHandler)> = OnceLock::new();
 /// The report of the run in progress: a search saves one after the other.
 static REPORT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Sets how a run ends whose call has not returned for `limit`; only the first call has an effect.
+/// Sets how a run ends if a call has not returned for `limit`; only the first call has an effect.
 pub fn on_hang(limit: Duration, handler: HangHandler) {
     let _ = HANDLER.set((limit, handler));
 }
 
-/// Watches all calls from now on, on a thread of its own, for the run saved at `report`; nothing
-/// is watched without a handler.
+/// Watches all calls from now on, on a separate thread, for the run saved at `report`; without a
+/// handler it does not watch.
 ///
 /// # Errors
 /// When the thread cannot be started.
@@ -119,7 +119,7 @@ pub fn watch_calls(report: &Path) -> std::io::Result<()> {
 
 /// Returns when a call has been under way for `limit`, with its path if it has one.
 fn await_hang(limit: Duration) -> Option<PathKind> {
-    // What was seen of each path, and since when.
+    // The count seen of each path, and since when.
     let mut seen: Vec<(Weak<CallCount>, u64, Instant)> = Vec::new();
     loop {
         std::thread::sleep((limit / 16).clamp(Duration::from_millis(10), Duration::from_secs(1)));

@@ -41,7 +41,7 @@ impl DriverLoad {
     }
 }
 
-/// The transfers of one driver in flight over time, on cache lines of its own.
+/// The transfers of one driver in flight over time, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct FlightTime {
@@ -80,7 +80,7 @@ pub(super) struct Together {
     /// Transfers in flight across all drivers, and the peak since the last query.
     in_flight: AtomicU64,
     most: AtomicU64,
-    /// Per driver. Its own thread updates it, and the monitoring thread reads it occasionally.
+    /// Per driver. Its thread updates it, and the monitoring thread reads it occasionally.
     flights: Vec<Mutex<FlightTime>>,
     /// The load submitted by finished drivers.
     load: Mutex<DriverLoad>,
@@ -151,7 +151,7 @@ impl<'a> Counting<'a> {
     /// Records the submission of `bytes` at time `at`.
     pub(super) fn submitted(&mut self, at: Stamp, bytes: usize) {
         let of_all = self.together.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
-        // Most submissions are not a new peak, and then no shared cache line is written.
+        // A submission is rarely a new peak, and otherwise no shared cache line is written.
         if self.together.most.load(Ordering::Relaxed) < of_all {
             self.together.most.fetch_max(of_all, Ordering::Relaxed);
         }

@@ -39,8 +39,8 @@ pub(crate) trait Engine {
     /// Starts a read or write, or keeps it until the batch is full; on failure it is returned.
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected>;
 
-    /// Submits what is batched and waits until `min` more are complete; returns all that are. An
-    /// engine that cannot poll waits for one.
+    /// Submits the batch and waits until `min` more are complete; returns all that are. An engine
+    /// that cannot poll waits for one.
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
 
     /// The same for one more, but no longer than `limit` if the engine's wait can be bounded.

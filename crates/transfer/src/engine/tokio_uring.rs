@@ -141,7 +141,7 @@ impl Engine for TokioUringEngine {
         let Some(file) = self.files.remove(file) else {
             return Ok(());
         };
-        // Nothing is in flight on the file, so this is the last reference.
+        // No operation is in flight on the file, so this is the last reference.
         self.runtime
             .block_on(async {
                 match Rc::try_unwrap(file) {

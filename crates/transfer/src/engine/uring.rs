@@ -29,7 +29,7 @@ thread_local! {
     pub(crate) static ENTERED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Operations on the thread's own ring. The slot number is the user data of its operation, so a
+/// Operations on the thread's ring. The slot number is the user data of its operation, so a
 /// completion finds its state without a search.
 pub(crate) struct UringEngine {
     // Declared before everything the kernel may still write to: dropped first.
@@ -187,7 +187,7 @@ impl UringEngine {
     /// Submits queued entries and makes the kernel post completions, without waiting. With
     /// DEFER_TASKRUN completions are posted only to a thread that asks for them.
     fn poll(&mut self) -> Result<(), TransferError> {
-        // SAFETY: the queue is published up to `queued` entries by `push`, whose buffers
+        // SAFETY: the queue is published up to `queued` entries by `push`, with buffers that
         // `in_flight` holds; no signal mask is passed.
         let result = unsafe {
             let queued = self.queued as u32;
@@ -312,7 +312,7 @@ impl Engine for UringEngine {
         let index = slot.index();
         self.in_flight[index] = Some(slot);
         self.flying += 1;
-        // With all slots in flight the owner can only wait, which submits what is queued.
+        // With all slots in flight the owner can only wait, which submits the queue.
         let all_fly = self.flying == self.in_flight.len();
         if self.queued >= self.submit_batch
             && !all_fly

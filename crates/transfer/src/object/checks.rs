@@ -1,4 +1,4 @@
-//! What a session checks of what it has moved, as its client verifies.
+//! Checks of a session's transfers, as its client verifies.
 
 use stormlp_core::verify::Verify;
 
@@ -42,7 +42,7 @@ impl Session {
         self.count_checked(checked, bytes)
     }
 
-    /// Counts a body whose checksum was `checked`, or that had none.
+    /// Counts a body with a checksum that was `checked`, or without one.
     pub(super) fn count_checked(
         &mut self,
         checked: Option<Result<(), String>>,

@@ -4,10 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crc_fast::{CrcAlgorithm, checksum, checksum_combine};
 
-/// Asks for the checksum of what is read.
+/// Asks for the checksum of an object that is read.
 pub(super) const ASK: (&str, &str) = ("x-amz-checksum-mode", "ENABLED");
-/// What an upload says at its beginning: its checksum will be that of the whole object, and the one
-/// that S3 recommends.
+/// Headers at the beginning of an upload: its checksum covers the whole object, and is the one that
+/// S3 recommends.
 pub(super) const OF_UPLOAD: [(&str, &str); 2] =
     [("x-amz-checksum-algorithm", "CRC64NVME"), ("x-amz-checksum-type", "FULL_OBJECT")];
 
@@ -68,8 +68,8 @@ impl Checksum {
         Self { value, ..self }
     }
 
-    /// What a header of a reply says; `None` if it is no checksum that is known here, or one of
-    /// parts, as its end `-3` tells.
+    /// The checksum in a header of a reply; `None` if it is not known here, or one of parts, as its
+    /// end `-3` tells.
     pub(super) fn of_header(name: &str, text: &str) -> Option<Self> {
         let kind = KINDS.iter().find(|kind| kind.header.eq_ignore_ascii_case(name))?;
         let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() == kind.bytes)?;
@@ -88,7 +88,7 @@ impl Checksum {
         (self.kind.header, STANDARD.encode(&bytes[bytes.len() - self.kind.bytes..]))
     }
 
-    /// Checks that it is the one of `body`; what is wrong, if not.
+    /// Checks that it is the one of `body`, otherwise returns the fault.
     pub(super) fn check(self, body: &[u8]) -> Result<(), String> {
         self.check_same(self.like(body))
     }

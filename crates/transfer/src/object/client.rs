@@ -1,4 +1,4 @@
-//! What all sessions with an object store share.
+//! The state that all sessions with an object store share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,11 +21,11 @@ pub struct Client {
     /// How objects are verified.
     pub(super) verify: Verify,
     pub(super) tls: Option<Arc<ClientConfig>>,
-    /// The endpoints of the settings, with what is known of each.
+    /// The endpoints of the settings, with the facts known of each.
     pub(super) endpoints: Vec<Endpoint>,
-    /// What the first reply said of the connection.
+    /// The first reply's facts about the connection.
     pub(super) seen: OnceLock<Seen>,
-    /// The first header `Server`: what refuses before the server does may have none.
+    /// The first header `Server`: a proxy that refuses before the server may send none.
     pub(super) server: OnceLock<String>,
     pub(super) sessions: AtomicU64,
     /// Held while a session chooses its endpoint, so that two do not choose the same.
@@ -36,7 +36,7 @@ pub struct Client {
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) url: Url,
-    /// Whether it has ever answered: until then nothing is retried, so that a wrong address is
+    /// Whether it has ever answered: until then no request is retried, so that a wrong address is
     /// reported at once.
     pub(super) answered: AtomicBool,
     /// Sessions with it now, each of which has one connection.
@@ -51,8 +51,8 @@ pub(super) struct Seen {
 }
 
 impl Client {
-    /// A client of the endpoint in `settings` that verifies objects as `verify` says; connects to
-    /// nothing yet.
+    /// A client of the endpoint in `settings` that verifies objects as `verify` says; does not
+    /// connect yet.
     ///
     /// # Errors
     /// When the endpoint needs TLS and there are no certificates to trust.

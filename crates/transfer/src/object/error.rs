@@ -1,4 +1,4 @@
-//! What went wrong with an object: the request, the object, the position, and what to do now.
+//! Errors about an object: the request, the object, the position, and the remedy.
 
 use std::fmt;
 use std::io;
@@ -44,7 +44,7 @@ pub enum ObjectFault {
     Kept(Box<Refusal>),
     /// The endpoint's answer cannot be right: a body of another length, malformed XML.
     Answer(String),
-    /// The data is not what it should be: another object, a missing part.
+    /// The data is not as expected: another object, a missing part.
     Data(String),
 }
 
@@ -92,7 +92,7 @@ impl ObjectError {
         self.offset
     }
 
-    /// The reason alone, as that of a file's error.
+    /// The reason alone, as for a file's error.
     pub(crate) fn into_fault(self) -> ObjectFault {
         self.fault
     }
@@ -116,7 +116,7 @@ impl ObjectError {
             if refusal.status == 404 && matches!(refusal.code.as_str(), "NoSuchKey" | "NotFound"))
     }
 
-    /// Whether the data is not what it should be.
+    /// Whether the data is not as expected.
     pub(crate) fn is_of_data(&self) -> bool {
         matches!(self.fault, ObjectFault::Data(_))
     }

@@ -9,7 +9,7 @@ use super::request::Request;
 use super::session::{ObjectFacts, Session};
 use super::wire::WireError;
 
-/// What is asked for; how many bytes of it, the memory tells that it is received into.
+/// The requested range; its length is the length of the memory that receives it.
 #[derive(Debug, Clone, Copy)]
 pub struct Get<'a> {
     /// The object.
@@ -18,7 +18,7 @@ pub struct Get<'a> {
     pub offset: u64,
     /// The size of the whole object.
     pub object_bytes: u64,
-    /// What identifies its content, as far as that is known.
+    /// The identifier of its content, as far as known.
     pub etag: Option<&'a str>,
 }
 
@@ -71,7 +71,7 @@ impl Session {
         Ok(head.etag)
     }
 
-    /// Compares what a GET brought with what is known of the object.
+    /// Compares the reply of a GET with the facts known of the object.
     fn compare(&mut self, get: Get<'_>, head: &Head, body: &[u8]) -> Result<(), ObjectFault> {
         let expected = get.etag.filter(|_| self.verifies());
         if let (Some(before), Some(now)) = (expected, &head.etag)
@@ -89,7 +89,7 @@ impl Session {
         if !self.checks() {
             return Ok(());
         }
-        // That of a range would be the whole object's, or that of a part.
+        // A range's would be the whole object's, or a part's.
         let bytes = body.len() as u64;
         let told = head.checksum.filter(|_| head.whole_bytes() == Some(bytes));
         self.count_checked(told.map(|told| told.check(body)), bytes)

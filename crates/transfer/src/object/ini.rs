@@ -1,4 +1,4 @@
-//! The files below `~/.aws`: sections of `key = value`, and indented keys beneath an empty one.
+//! The files below `~/.aws`: sections of `key = value`, and indented keys below an empty one.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Object stores: a client of S3 over HTTP/1.1 on blocking sockets.
 //!
-//! [`Settings`] come from the environment and `~/.aws`, as the AWS tools take them. A [`Client`] is
-//! shared; each thread speaks through a [`Session`] with a connection of its own, and
-//! counts requests, retries, connections and bytes. Bodies are received straight into the
-//! caller's memory. Signatures and XML are those of `rusty-s3`, which does no I/O.
+//! [`Settings`] come from the environment and `~/.aws`, as in the AWS tools. A [`Client`] is
+//! shared; each thread speaks through a [`Session`] with a separate connection, and counts
+//! requests, retries, connections and bytes. Bodies are received straight into the caller's memory.
+//! Signatures and XML come from `rusty-s3`, which does no I/O.
 
 mod checks;
 mod checksum;

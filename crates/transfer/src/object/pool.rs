@@ -1,5 +1,5 @@
-//! Sessions that no thread uses at the moment: whoever needs one for a request takes one whose
-//! connection is open already.
+//! Sessions that no thread uses at the moment: whoever needs one for a request gets one with an
+//! open connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ impl SessionPool {
         &self.client
     }
 
-    /// What passed in all sessions that are idle now.
+    /// The traffic of all sessions that are idle now.
     pub(crate) fn evidence(&self) -> Option<ObjectStore> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.iter().map(|(_, session)| session.evidence()).reduce(|sum, one| sum.plus(&one))

@@ -1,4 +1,4 @@
-//! Heads of replies, and what an error document says.
+//! Heads of replies, and the content of error documents.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use super::retry::after_retries;
 
 /// The header of every object that stormlp puts, which the endpoint keeps with it.
 pub(super) const MARK: &str = "x-amz-meta-stormlp";
-/// The most of a code or message that errors repeat.
+/// Maximum length of a quoted code or message.
 const MOST_CHARACTERS: usize = 200;
-/// The most headers of a reply.
+/// Maximum number of headers of a reply.
 const MOST_HEADERS: usize = 64;
 
-/// What the first lines of a reply say.
+/// The facts in the first lines of a reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Head {
     pub(super) status: u16,
@@ -104,7 +104,7 @@ impl Head {
     }
 }
 
-/// An error status with what its document says.
+/// An error status with the content of its document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub(super) status: u16,
@@ -118,7 +118,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// What a reply with an error status says.
+    /// The error in a reply with an error status.
     pub(super) fn of(head: &Head, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let region = head.region.as_ref().map(|region| format!("region {region}"));
@@ -139,13 +139,13 @@ impl Refusal {
         }
     }
 
-    /// What an error document says that came after the status 200 was sent.
+    /// The error in a document that came after the status 200 was sent.
     pub(super) fn late(head: &Head, body: &[u8]) -> Self {
         let told = Self::of(head, body);
         Self { status: status_of(&told.code), ..told }
     }
 
-    /// What a successful reply says of one of its objects: there is no status for each.
+    /// The error in a successful reply about one of its objects: there is no status for each.
     pub(super) fn of_object(code: &str, message: &str) -> Self {
         let status = status_of(code);
         let short =

@@ -19,7 +19,7 @@ pub(super) struct Request<'a> {
     pub(super) key: &'a str,
     pub(super) offset: Option<u64>,
     pub(super) url: Url,
-    /// Header lines beside the host and the length.
+    /// Header lines in addition to the host and the length.
     pub(super) headers: String,
     pub(super) body: &'a [u8],
 }
@@ -38,7 +38,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same with headers of S3's own, which have to be signed.
+    /// The same with headers of S3, which have to be signed.
     pub(super) fn with_headers<A: S3Action<'a>>(
         action: &mut A,
         name: &'a str,
@@ -78,7 +78,7 @@ impl Request<'_> {
     }
 }
 
-/// The header of what stormlp puts.
+/// The header of objects that stormlp puts.
 pub(super) fn mark() -> (&'static str, String) {
     (MARK, "1".to_string())
 }

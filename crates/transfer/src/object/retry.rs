@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The most retries of a request.
+/// Maximum number of retries of a request.
 pub(super) const MOST_RETRIES: u32 = 5;
 /// The pause before the first retry; each later one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -25,19 +25,19 @@ use crate::error::TransferError;
 
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
-/// The most objects and folders of a list: an endpoint that names more has lost its place.
+/// Maximum number of objects and folders of a list: an endpoint that names more has lost its place.
 const MOST_LISTED: usize = 100_000_000;
-/// The most pages of a list without anything: deleted versions can fill some.
+/// Maximum number of empty pages of a list: deleted versions can fill some.
 const MOST_EMPTY_PAGES: usize = 1_000;
 /// Keys of one request to delete.
 const DELETED_AT_ONCE: usize = 1000;
 
-/// What HEAD tells of an object.
+/// The facts about an object in a reply to HEAD.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectFacts {
     /// Its size.
     pub bytes: u64,
-    /// What identifies its content.
+    /// The identifier of its content.
     pub etag: Option<String>,
     /// The checksum of all of it, if it was asked for.
     pub(crate) checksum: Option<Checksum>,
@@ -67,7 +67,7 @@ pub struct Session {
     endpoint: usize,
     pub(super) connection: Option<Connection>,
     pauses: Pauses,
-    /// What passed over its connections.
+    /// The traffic of its connections.
     counts: ObjectStore,
     pub(super) checksums: ObjectChecksums,
     /// Times from a GET to the head of its reply, retries included.
@@ -96,7 +96,7 @@ impl From<WireError> for Attempt {
 }
 
 impl Client {
-    /// A session with `bucket`, for one thread, at the endpoint that has the fewest.
+    /// A session with `bucket`, for one thread, at the endpoint with the smallest number of them.
     ///
     /// # Errors
     /// When the bucket cannot be part of an address.
@@ -134,12 +134,12 @@ impl Session {
         }
     }
 
-    /// The client whose session it is.
+    /// The credentials of its client.
     pub(super) fn credentials(&self) -> Credentials {
         self.client.settings.credentials.clone()
     }
 
-    /// What passed since the session began, and what is known of the endpoint.
+    /// The traffic since the session began, and the facts known of the endpoint.
     pub fn evidence(&self) -> ObjectStore {
         let counts = ObjectStore {
             checksums: self.checks().then_some(self.checksums),
@@ -211,7 +211,7 @@ impl Session {
         Ok(Some((bytes, head)))
     }
 
-    /// All objects whose keys begin with `prefix`, page by page.
+    /// All objects with keys that begin with `prefix`, page by page.
     ///
     /// # Errors
     /// When a request fails or a page cannot be right.
@@ -219,7 +219,7 @@ impl Session {
         Ok(self.pages(prefix, None, usize::MAX)?.0)
     }
 
-    /// The objects directly beneath `folder`, which ends with a slash or is empty, and the folders
+    /// The objects directly below `folder`, which ends with a slash or is empty, and the folders
     /// there, which end with one.
     ///
     /// # Errors
@@ -370,9 +370,9 @@ impl Session {
         request: &Request<'_>,
         take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, Attempt>,
     ) -> Result<(Head, T), Attempt> {
-        // One that finds no endpoint counts, too: what is made again is a share of these.
+        // One that finds no endpoint counts, too: retries are a share of these.
         self.counts.requests += 1;
-        // One that the endpoint closed meanwhile is not a loss: it had nothing to do.
+        // One that the endpoint closed meanwhile is not a loss: it was idle.
         let kept = self.connection.take().and_then(Connection::still_open);
         let mut connection = kept.map_or_else(|| self.connect(&request.url), Ok)?;
         request.write_head(&mut self.head);
@@ -411,7 +411,7 @@ impl Session {
     }
 
     fn connect(&mut self, url: &Url) -> Result<Connection, WireError> {
-        // A bucket in the host name has an address of its own, or none.
+        // A bucket in the host name has a separate address, or none.
         let unknown = |error: io::Error| match url.host_str() {
             Some(host) => io::Error::new(error.kind(), format!("{host}: {error}")),
             None => error,
@@ -425,7 +425,7 @@ impl Session {
         Ok(connection)
     }
 
-    /// Remembers what the first replies say of the endpoint.
+    /// Remembers the facts about the endpoint in the first replies.
     fn note(&self, connection: &Connection, head: &Head) {
         if !self.has_answered() {
             self.endpoint().answered.store(true, Ordering::Relaxed);

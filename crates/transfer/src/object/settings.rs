@@ -9,8 +9,8 @@ use url::Url;
 use super::ini::Ini;
 use crate::error::TransferError;
 
-/// The endpoint and the credentials. Nothing prints the latter: they are in no report, plan, error
-/// or log.
+/// The endpoint and the credentials. The latter are never printed: they are in no report, plan,
+/// error or log.
 #[derive(Clone)]
 pub struct Settings {
     /// At least one; all of them lead to the same store.
@@ -29,7 +29,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// What settings are read from.
+/// The sources of settings.
 pub(super) struct Sources<'a> {
     /// The environment.
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,

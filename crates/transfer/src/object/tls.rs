@@ -9,7 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::error::TransferError;
 
-/// The settings of all connections: the certificates of `bundle`, else those of this machine.
+/// The settings of all connections: the certificates of `bundle`, otherwise this machine's.
 pub(super) fn config(bundle: Option<&Path>) -> Result<Arc<ClientConfig>, TransferError> {
     let mut roots = RootCertStore::empty();
     match bundle {

@@ -17,13 +17,13 @@ use super::session::Session;
 use super::uploads;
 use crate::error::TransferError;
 
-/// The bytes of a part, except the last: what official clients use, and what a range that is read
-/// should lie in.
+/// The bytes of a part, except the last: as official clients use, and the unit in which a range
+/// that is read should lie.
 pub const PART_BYTES: u64 = 16 << 20;
-/// The most parts of an object.
+/// Maximum number of parts of an object.
 const MOST_PARTS: u64 = 10_000;
 
-/// An upload in progress. Unless it is completed it is aborted when dropped, and leaves nothing.
+/// An upload in progress. Unless it is completed it is aborted when dropped, and leaves no parts.
 #[derive(Debug)]
 pub struct Upload {
     /// Where the sessions that complete and abort it come from.
@@ -42,7 +42,7 @@ struct State {
 /// How far an upload is.
 #[derive(Debug, Default, Clone)]
 enum Stage {
-    /// Nothing was sent.
+    /// No request was sent.
     #[default]
     Empty,
     /// The endpoint keeps parts under this number.
@@ -84,7 +84,7 @@ impl State {
 }
 
 impl Upload {
-    /// An upload of which nothing is sent yet.
+    /// An upload that has not begun yet.
     pub(crate) fn of(sessions: &Arc<SessionPool>, bucket: &str, key: &str) -> Self {
         Self {
             sessions: Arc::clone(sessions),
@@ -216,7 +216,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Has the endpoint confirm the size of the object, unless nobody asks.
+    /// Has the endpoint confirm the size of the object, unless that is not requested.
     fn confirm(&self, session: &mut Session, bytes: u64) -> Result<(), TransferError> {
         if !session.verifies() {
             return Ok(());
@@ -239,7 +239,7 @@ impl Drop for Upload {
         let Stage::Parts(id) = self.state().stage.clone() else {
             return;
         };
-        // What cannot be aborted now is removed by `stormlp clean`.
+        // An upload that cannot be aborted now is removed by `stormlp clean`.
         let abort = |session: &mut Session| Ok(session.abort(&self.key, &id)?);
         let _ = self.sessions.within(&self.bucket, abort);
     }

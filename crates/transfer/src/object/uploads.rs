@@ -7,7 +7,7 @@ use super::error::{ObjectError, ObjectFault};
 use super::request::Request;
 use super::session::Session;
 
-/// The most pages of a list: ten million uploads.
+/// Maximum number of pages of a list: ten million uploads.
 const MOST_PAGES: usize = 10_000;
 
 /// An unfinished upload.
@@ -28,8 +28,8 @@ pub(super) struct Page {
 }
 
 impl Session {
-    /// The unfinished uploads whose keys begin with `prefix`; none with an endpoint that has no such
-    /// list, or that finds none before the first, as rclone.
+    /// The unfinished uploads with keys that begin with `prefix`; none with an endpoint that has no
+    /// such list, or that finds none before the first, as rclone.
     ///
     /// # Errors
     /// When a request fails or a page cannot be right.
@@ -98,7 +98,7 @@ pub(super) fn page(text: &str) -> Result<Page, &'static str> {
 }
 
 /// The number of an upload that began. The reply of some endpoints, as of rclone, has another root
-/// than that of S3.
+/// than S3's.
 pub(super) fn begun(text: &str) -> Result<String, &'static str> {
     let id = element(text, "UploadId").filter(|id| !id.is_empty());
     id.ok_or("the reply has no number of an upload")

@@ -12,8 +12,8 @@ use super::reply::Head;
 
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an endpoint may say nothing until it has answered for the first time: a wrong address
-/// that accepts connections is reported soon.
+/// Maximum silence of an endpoint that has not answered yet: a wrong address that accepts
+/// connections is reported soon.
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// How long a connection may stand still.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 const IDLE: Duration = Duration::from_secs(1);
 /// Received at once before the length of a body is known; heads are far smaller.
 const HEAD_BYTES: usize = 16 << 10;
-/// The most lines after a chunked body.
+/// Maximum number of lines after a chunked body.
 const MOST_TRAILERS: usize = 64;
 
 /// A socket that counts.
@@ -58,8 +58,9 @@ impl Write for Counted {
     }
 }
 
-/// Most bytes that one call receives. A call holds the socket, and what arrives meanwhile waits and is not
-/// acknowledged: over the loopback a body of 16 MiB came 1.4 times as fast as with calls of any length.
+/// Maximum bytes that one call receives. A call holds the socket, and data that arrives meanwhile
+/// waits and is not acknowledged: over the loopback a body of 16 MiB came 1.4 times as fast as with
+/// calls of any length.
 const RECEIVE_BYTES: usize = 64 << 10;
 
 enum Stream {
@@ -84,7 +85,7 @@ pub(super) enum WireError {
     Lost(io::Error),
     /// TLS was not agreed on.
     Tls(String),
-    /// What was received cannot be right.
+    /// The received data cannot be right.
     Wrong(String),
 }
 
@@ -175,8 +176,8 @@ impl Connection {
         if self.used.elapsed() < IDLE {
             return Some(self);
         }
-        // Nothing was asked for, so nothing is read but what TLS itself has to say: tickets for later
-        // sessions, or that the endpoint has closed.
+        // There is no request, so only messages of TLS itself are read: tickets for later sessions,
+        // or that the endpoint has closed.
         self.counted().socket.set_nonblocking(true).ok()?;
         let found = self.stream.read(&mut [0]);
         self.counted().socket.set_nonblocking(false).ok()?;
@@ -213,7 +214,7 @@ impl Connection {
         }
         (self.start, self.end) = (0, 0);
         if !body.is_empty() {
-            // What is sent may take its time.
+            // Sending may be slow.
             self.wait_as_usual()?;
         }
         match self.send(head, body) {
@@ -418,12 +419,12 @@ fn broken_off(filled: usize, wanted: usize, error: Option<&io::Error>) -> WireEr
     WireError::Lost(io::Error::new(kind, text))
 }
 
-/// Whether a call ended because there was nothing in time.
+/// Whether a call ended because no data came in time.
 fn stalls(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// The error of an endpoint that said nothing for as long as it may.
+/// The error of an endpoint that was silent for the maximum time.
 fn silent(what: &str, timeout: Duration) -> WireError {
     let text = format!("{what} within {} s", timeout.as_secs());
     WireError::Lost(io::Error::new(io::ErrorKind::TimedOut, text))

@@ -37,7 +37,7 @@ pub fn child_main(folder: Option<&Path>) {
     tell(&Message::Found(Box::new(probe)));
 }
 
-/// The failure in words. What the library logged since `mark` comes after the remedy, which a short
+/// The failure as text. The library's log since `mark` comes after the remedy, which a short
 /// footnote keeps then.
 fn unavailable(fact: &str, error: &CuFileError, mark: LogMark) -> Availability {
     // The log is removed with the probe; its lines are quoted.
@@ -48,8 +48,8 @@ fn unavailable(fact: &str, error: &CuFileError, mark: LogMark) -> Availability {
     Availability::unavailable(fact, mark.quote(remedy))
 }
 
-/// Sets whether this process is killed when its parent ends: nothing else would stop a spinning
-/// one.
+/// Sets whether this process is killed when its parent ends: otherwise a spinning one would never
+/// stop.
 fn end_with_parent(ends: bool) {
     let signal = ends.then_some(rustix::process::Signal::KILL);
     let _ = rustix::process::set_parent_process_death_signal(signal);
@@ -59,7 +59,7 @@ fn end_with_parent(ends: bool) {
 fn tell(message: &Message) {
     let json = serde_json::to_string(message).expect("the probe's messages are plain data");
     let mut stdout = io::stdout().lock();
-    // A dead parent reads nothing; the death signal is on its way.
+    // A dead parent does not read; the death signal is on its way.
     let _ = writeln!(stdout, "\n{MARK}{json}").and_then(|()| stdout.flush());
 }
 
@@ -105,8 +105,9 @@ fn ask_cuda() -> CudaProbe {
         Err(error) => found.problem = Some(error.to_string()),
     }
     if cuda::present() {
-        // The name under which it was found; the handle shares what CUDA's calls have opened.
-        // SAFETY: CUDA's library is open already, so nothing of it runs now.
+        // The name under which it was found; the handle shares the library that CUDA's calls have
+        // opened.
+        // SAFETY: CUDA's library is open already, so no code of it runs now.
         found.library_path = unsafe { Library::new("libcuda.so.1") }
             .ok()
             .and_then(|library| located(&library, "cuInit"));
@@ -114,8 +115,8 @@ fn ask_cuda() -> CudaProbe {
     found
 }
 
-/// A GPU with its free memory, and whether it is virtual, as far as NVML reports them: what belongs
-/// to the GPU of a slice is not the slice's.
+/// A GPU with its free memory, and whether it is virtual, as far as NVML reports them: figures of a
+/// slice's GPU are not the slice's.
 fn with_state(gpu: AcceleratorFacts) -> AcceleratorFacts {
     let address = gpu.pci_address.as_deref().filter(|_| gpu.part.is_none());
     match address.and_then(telemetry::gpu_state) {

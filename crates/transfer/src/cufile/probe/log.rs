@@ -1,4 +1,4 @@
-//! The library's log of a probe: a temporary file whose ERROR lines failures quote, since a probe
+//! The library's log of a probe: a temporary file; failures quote its ERROR lines, since a probe
 //! leaves no folder of a run in which to read them.
 
 use std::fs::{self, DirBuilder};
@@ -11,10 +11,10 @@ use crate::cufile::log::LOG_VARIABLE;
 
 /// How many lines are quoted: the first ones name the cause, later ones repeat the consequence.
 const QUOTED: usize = 3;
-/// What is read of a log at most.
+/// Maximum bytes that are read of a log.
 const READ_BYTES: usize = 1 << 20;
 
-/// The log of one probe in a folder of its own, removed when dropped.
+/// The log of one probe in a separate folder, removed when dropped.
 #[derive(Debug)]
 pub(super) struct ProbeLog {
     folder: PathBuf,
@@ -40,7 +40,7 @@ impl ProbeLog {
 
 impl Drop for ProbeLog {
     fn drop(&mut self) {
-        // There is no file if the library logged nothing; what stays is in the temporary folder.
+        // There is no file if the log is empty; a leftover is in the temporary folder.
         let _ = fs::remove_file(self.path());
         let _ = fs::remove_dir(&self.folder);
     }

@@ -1,4 +1,4 @@
-//! What the child of the probe tells its parent, line by line.
+//! Messages of the probe's child to its parent, line by line.
 
 use std::path::{Path, PathBuf};
 

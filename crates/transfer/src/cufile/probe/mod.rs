@@ -1,10 +1,10 @@
-//! Determines what cuFile can do here, in a child process with a time limit.
+//! Determines cuFile's abilities here, in a child process with a time limit.
 //!
 //! `cuFileDriverOpen` of libcufile 1.16 to 1.20 spins forever if `/proc/modules` is missing, and a
 //! broken driver stack can do worse. So this executable is started again with [`ARGUMENT`]; the
 //! child loads the library, opens the driver and, given a folder, registers a file there and reads
-//! it into host memory. The outcome in the child is decisive; the presence or absence of a file
-//! proves nothing.
+//! it into host memory. The outcome in the child is decisive; the presence or absence of a file is
+//! no proof.
 
 mod child;
 mod log;
@@ -31,14 +31,14 @@ use message::{MARK, Message, OPENS_DRIVER, USES_FOLDER, probe_file};
 /// dispatch it to [`child_main`], with the folder (if any) as the second argument.
 pub const ARGUMENT: &str = "__probe-cufile";
 
-/// The total time limit. Without the persistence daemon a GPU takes several seconds to wake up,
-/// and a server has eight of them.
+/// The total time limit. Without the persistence daemon a GPU needs several seconds to wake up, and
+/// a server has eight of them.
 pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long to wait for a killed child.
 const DEATH: Duration = Duration::from_secs(1);
 
-/// Asks a child process, `exe` with [`ARGUMENT`], what cuFile can do here and in `folder`.
+/// Asks a child process, `exe` with [`ARGUMENT`], for cuFile's abilities here and in `folder`.
 ///
 /// Returns shortly after `time_limit` at the latest; a hanging child is killed, and abandoned if
 /// even that does not end it. `goes_on` is called every few milliseconds with the elapsed time;
@@ -51,7 +51,7 @@ pub fn run(
 ) -> CuFileProbe {
     let mut command = Command::new(exe);
     command.arg(ARGUMENT).args(folder);
-    // Without a log of its own the probe's would end up in the current directory.
+    // Without a separate log the probe's would end up in the current directory.
     let log = ProbeLog::new().ok();
     let log_path = log.as_ref().map_or_else(|| "/dev/null".into(), ProbeLog::path);
     command.env(LOG_VARIABLE, &log_path);
@@ -89,7 +89,7 @@ struct Ended {
     stderr: String,
 }
 
-/// Starts a child and waits for it to end, by itself or at the limit. Its own children may live on.
+/// Starts a child and waits for it to end, by itself or at the limit. Its children may live on.
 fn attend(
     command: &mut Command,
     patience: ChildPatience<'_>,
@@ -103,7 +103,7 @@ fn attend(
     if status.is_none() {
         kill(&mut child)?;
         let patience = ChildPatience { limit: DEATH, goes_on: &|_| true };
-        // That it was killed is what counts.
+        // Only the kill counts.
         left_behind = ended_within(patience, &mut child)?.is_none();
     }
     let (stdout, stderr) = (written(&stdout)?, written(&stderr)?);
@@ -123,7 +123,7 @@ fn ended_within(patience: ChildPatience<'_>, child: &mut Child) -> io::Result<Op
     }
 }
 
-/// The most output of a child; writing more fails, so that a library that prints endlessly does not
+/// Maximum output of a child; writing more fails, so that a library that prints endlessly does not
 /// fill memory.
 const OUTPUT_BYTES: u64 = 1 << 20;
 
@@ -136,14 +136,14 @@ fn sink() -> io::Result<File> {
     Ok(file)
 }
 
-/// What was written to a sink: up to the position, which all that write to it share.
+/// The text written to a sink: up to the position, which all that write to it share.
 fn written(mut sink: &File) -> io::Result<String> {
     let mut bytes = vec![0; sink.stream_position()? as usize];
     sink.read_exact_at(&mut bytes, 0)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The result from the child's output and exit; what it could not quote itself is in `log`.
+/// The result from the child's output and exit; text that it could not quote itself is in `log`.
 fn judge(ended: &Ended, time_limit: Duration, log: &Path) -> CuFileProbe {
     let mut step = "the start of the probe".to_string();
     let mut found = None;
@@ -194,8 +194,8 @@ fn hint_on_hanging(step: &str) -> &'static str {
     }
 }
 
-/// Adds the library's own output about a failure, such as the location of a syntax error; it uses
-/// both standard output and standard error.
+/// Adds the library's output about a failure, such as the location of a syntax error; it uses both
+/// standard output and standard error.
 fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<Item = &'a str>) {
     if let Availability::Unavailable { fact, .. } = availability {
         let words: Vec<&str> =
