@@ -110,7 +110,7 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     Ok(Residency { cached_bytes, total_bytes, method })
 }
 
-/// Whether the kernel reports residency to this user: for others `cachestat` is refused, and
+/// Whether the kernel reports residency to this user: to other users `cachestat` is refused, and
 /// `mincore` reports every page as resident.
 fn may_be_told(file: &File, path: &Path) -> std::io::Result<bool> {
     let user = rustix::process::geteuid();
@@ -133,7 +133,7 @@ fn cachestat_pages(file: &File) -> Option<u64> {
     let range = CachestatRange { offset: 0, len: 0 };
     let mut stat = Cachestat::default();
     // SAFETY: both structures are live and laid out as the kernel's; a kernel without the call
-    // returns ENOSYS and writes nothing.
+    // returns ENOSYS without writing.
     let rc = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0)
     };
@@ -173,7 +173,7 @@ pub fn drop_file(file: &File, path: &Path) -> Result<(), TransferError> {
     forget(file, path)
 }
 
-/// Advises the kernel to drop the clean pages of `file`, without writing back others.
+/// Advises the kernel to drop the clean pages of `file`, without writing back dirty ones.
 ///
 /// # Errors
 /// When the advice is rejected.

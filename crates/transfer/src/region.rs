@@ -60,8 +60,8 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `mapped` and `mapped_bytes` are what mmap returned, and no `HostBuffer` is left,
-        // since each keeps this mapping alive. An error would mean the arguments are wrong.
+        // SAFETY: `mapped` and `mapped_bytes` come from mmap, and no `HostBuffer` is left, since
+        // each keeps this mapping alive. An error would mean the arguments are wrong.
         let result = unsafe { munmap(self.mapped.as_ptr().cast(), self.mapped_bytes) };
         debug_assert!(result.is_ok(), "munmap of a region failed");
     }
@@ -151,7 +151,7 @@ impl Region {
 impl Mapping {
     fn huge_tlb(bytes: usize) -> rustix::io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::POPULATE;
-        // SAFETY: a fresh anonymous mapping aliases nothing.
+        // SAFETY: a fresh anonymous mapping has no alias.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, PROTECTION, flags)? };
         let mapped = NonNull::new(mapped.cast()).ok_or(rustix::io::Errno::NOMEM)?;
         Ok(Self { base: mapped, mapped, mapped_bytes: bytes })
@@ -161,7 +161,7 @@ impl Mapping {
     /// or declines such pages.
     fn ordinary(bytes: usize, pages: Pages) -> rustix::io::Result<Self> {
         let mapped_bytes = bytes + HUGE_PAGE_BYTES;
-        // SAFETY: a fresh anonymous mapping aliases nothing.
+        // SAFETY: a fresh anonymous mapping has no alias.
         let mapped = unsafe {
             mmap_anonymous(std::ptr::null_mut(), mapped_bytes, PROTECTION, MapFlags::PRIVATE)?
         };

@@ -1,4 +1,4 @@
-//! The context of a run besides its plan.
+//! The context of a run, apart from its plan.
 
 use std::sync::Arc;
 use std::time::SystemTime;

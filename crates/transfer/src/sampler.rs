@@ -67,8 +67,8 @@ struct Sample {
 
 /// Builds a [`Series`] from samples of counters and instruments.
 ///
-/// What was counted between two samples is spread evenly over that time. The peak concurrency of
-/// that time applies to every interval that ended in it.
+/// Counts between two samples are spread evenly over that time. The peak concurrency of that time
+/// applies to every interval that ended in it.
 #[derive(Debug)]
 pub struct Sampler<'a> {
     instruments: &'a Instruments,
@@ -233,7 +233,7 @@ impl<'a> Sampler<'a> {
             .unwrap_or_default();
         let mean = |(index, (from, to)): (usize, &(InFlightStats, InFlightStats))| {
             let mean = (to.transfer_seconds - from.transfer_seconds) / seconds(index);
-            // Sampling takes time, during which the clock advances.
+            // The clock advances during sampling.
             mean.clamp(0.0, f64::from(to.most))
         };
         let of_rank = |rank: usize| {
@@ -267,9 +267,8 @@ impl<'a> Sampler<'a> {
     }
 
     /// The ends of all intervals, and the length of the last in nanoseconds. The remainder after
-    /// the last full interval becomes an interval of its own if it is at least half as long;
-    /// otherwise its few ticks and bytes would give spurious rates, so it is merged with the one
-    /// before.
+    /// the last full interval becomes a separate interval if it is at least half as long; otherwise
+    /// its few ticks and bytes would give spurious rates, so it is merged with the one before.
     fn ends(&self) -> (Vec<Sample>, u64) {
         let mut ends = self.ends.clone();
         let whole = self.next_end().map_or(0, |end| end - self.interval_ns);

@@ -2,17 +2,17 @@
 //!
 //! The kernel delivers to the main thread if that accepts the signal. But a thread blocked on
 //! storage inside the kernel runs no handler until storage responds, so a signal could not end a
-//! program whose main thread is stuck on a hung file system.
+//! program with its main thread stuck on a hung file system.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Threads that only take signals; they live until the process ends.
+/// Threads that only handle signals; they live until the process ends.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of threads of this process that only take signals.
+/// The number of threads of this process that only handle signals.
 pub(crate) fn parked_threads() -> usize {
     PARKED.load(Ordering::Relaxed)
 }
@@ -45,8 +45,8 @@ pub fn handle_on_thread(signals: &'static [i32]) -> io::Result<()> {
 /// Changes the signal mask of the calling thread.
 pub(crate) fn mask(how: libc::c_int, signals: &[i32]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset writes the whole set before anyone reads it, sigaddset rejects invalid
-    // signal numbers, and the mask is the calling thread's own.
+    // SAFETY: sigemptyset writes the whole set before it is read, sigaddset rejects invalid signal
+    // numbers, and the mask is the calling thread's.
     let refused = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in signals {

@@ -1,15 +1,15 @@
 //! Timestamps of transfers, from the CPU's counter if the kernel trusts it.
 //!
-//! A transfer of a few microseconds is stamped twice. Calling the kernel's clock takes longer than
-//! everything else the driver does per transfer, so the underlying counter is read directly, with
-//! its frequency calibrated once against the kernel's clock.
+//! A transfer of a few microseconds is stamped twice. Calling the kernel's clock is slower than all
+//! other work of the driver per transfer, so the underlying counter is read directly, with its
+//! frequency calibrated once against the kernel's clock.
 
 use std::fs;
 use std::ops::Add;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Where the kernel names the source of its own clock.
+/// The file in which the kernel names its clock source.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// A time on a [`StampClock`], in nanoseconds from an arbitrary origin.
@@ -72,7 +72,7 @@ impl StampClock {
     }
 }
 
-/// Whether the kernel's own clock uses the counter: then it is synchronised across CPUs and never
+/// Whether the kernel's clock uses the counter: then it is synchronised across CPUs and never
 /// stops.
 fn is_trusted() -> bool {
     fs::read_to_string(CLOCK_SOURCE)

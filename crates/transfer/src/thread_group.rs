@@ -33,7 +33,8 @@ pub enum ThreadGroupError {
 
 /// Runs `work`; turns a panic into an error that names `thread`.
 ///
-/// State that `work` shares with others may be inconsistent afterwards: the caller ends the run.
+/// State that `work` shares between threads may be inconsistent afterwards: the caller ends the
+/// run.
 ///
 /// # Errors
 /// When `work` panicked.
@@ -42,8 +43,8 @@ pub fn guarded<T>(thread: &str, work: impl FnOnce() -> T) -> Result<T, Panicked>
         .map_err(|panic| Panicked { thread: thread.to_string(), message: message(&*panic) })
 }
 
-/// Runs `work` once per item, each on its own thread called `name`, while `watch` runs on the
-/// calling thread; joins all of them. When one panics, `failed` is set; the others should check it
+/// Runs `work` once per item, each on a thread called `name`, while `watch` runs on the calling
+/// thread; joins all of them. When one panics, `failed` is set; the other threads should check it
 /// and stop early.
 ///
 /// # Errors
@@ -99,8 +100,8 @@ pub fn run<T: Send, R: Send, W>(
     })
 }
 
-/// The start gate: threads wait here for each other before they measure. A thread that ends for
-/// any reason never blocks the others.
+/// The start gate: threads wait here for each other before they measure. A thread that ends for any
+/// reason never blocks the rest.
 #[derive(Default)]
 struct StartGate {
     state: Mutex<ThreadGroupState>,
@@ -155,8 +156,8 @@ impl Start<'_> {
         state.opened.unwrap_or_else(Instant::now)
     }
 
-    /// Reports that the thread has measured and waits until all have, so that recording its
-    /// results does not disturb the others.
+    /// Reports that the thread has measured and waits until all have, so that recording its results
+    /// does not disturb the rest.
     pub fn wait_for_the_others(&mut self) {
         let mut state = self.gate.lock();
         state.measured += usize::from(!self.measured);

@@ -44,7 +44,7 @@ impl Slot {
         self.index as usize
     }
 
-    /// Where in the slot the memory of its transfer begins: past what a short write has written.
+    /// Where in the slot the memory of its transfer begins: past the bytes of a short write.
     #[inline]
     pub(crate) fn written(&self) -> usize {
         self.written
@@ -231,7 +231,7 @@ pub trait TransferPath {
     /// When the kernel or cuFile rejects the file.
     fn attach(&mut self, file: File) -> Result<FileId, TransferError>;
 
-    /// Registers an object; only paths to object stores take any.
+    /// Registers an object; only paths to object stores accept any.
     ///
     /// # Errors
     /// When the path moves files, or the object's bucket cannot be addressed.
@@ -260,15 +260,15 @@ pub trait TransferPath {
     /// When the transfer could not be started; the slot is returned.
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected>;
 
-    /// Submits what is batched and waits until `min` transfers are complete (or all in flight, if
-    /// fewer); appends all completed transfers to `done`.
+    /// Submits the batch and waits until `min` transfers are complete (or all in flight, if fewer);
+    /// appends all completed transfers to `done`.
     ///
     /// # Errors
-    /// When the path itself failed; a transfer's own error is in its completion.
+    /// When the path itself failed; a transfer's error is in its completion.
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
 
     /// Lets a write to `eventfd` end a `wait` early. `false`: this path never blocks in `wait` for
-    /// longer than its transfers take.
+    /// longer than its transfers last.
     ///
     /// # Errors
     /// When the kernel rejects the descriptor.
@@ -277,18 +277,18 @@ pub trait TransferPath {
         Ok(false)
     }
 
-    /// Ends counting that only serves the evidence, with nothing in flight: subsequent transfers
-    /// are measured and make only the calls that move data.
+    /// Ends counting that only serves the evidence, with no transfer in flight: subsequent
+    /// transfers are measured and make only the calls that move data.
     fn stop_counting(&mut self) {}
 
-    /// Transfers that end before `start` only warm up: what the path itself measures leaves them out.
-    /// Nothing is in flight.
+    /// Transfers that end before `start` only warm up: the path's measurements exclude them. No
+    /// transfer is in flight.
     fn measure_from(&mut self, start: Instant) {
         let _ = start;
     }
 
-    /// Compares what shows its checksum only once all of it was read: an object that is read in ranges.
-    /// Nothing is in flight.
+    /// Compares objects that are read in ranges, which show their checksum only as a whole. No
+    /// transfer is in flight.
     ///
     /// # Errors
     /// When other bytes were read than the endpoint has.
@@ -296,6 +296,6 @@ pub trait TransferPath {
         Ok(())
     }
 
-    /// What actually ran, with its proof.
+    /// The path that ran, with its proof.
     fn evidence(&self) -> Evidence;
 }

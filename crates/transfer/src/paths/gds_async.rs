@@ -1,10 +1,10 @@
 //! `gds-async`: cuFile's stream interface.
 //!
-//! Every slot has its own stream, so that a queue depth means concurrent transfers: work on one
-//! stream is executed in order. Transfers are collected in completion order. cuFile writes the
-//! number of bytes moved to our memory, so that polling it shows without a call which transfer may
-//! be complete, and only its stream is queried. A transfer that moved nothing leaves no such
-//! trace: while nothing shows, the streams are queried in turn.
+//! Every slot has a stream, so that a queue depth means concurrent transfers: work on one stream is
+//! executed in order. Transfers are collected in completion order. cuFile writes the number of
+//! bytes moved to our memory, so that polling it shows without a call which transfer may be
+//! complete, and only its stream is queried. A transfer of 0 bytes leaves no such trace: while no
+//! number appears, the streams are queried in turn.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -61,8 +61,8 @@ impl GdsStreamPath {
         for stream in streams {
             let driver = Arc::clone(&common.driver);
             // SAFETY: the stream is of the context made current by `GdsCommon::new`, and the lane
-            // drops the registration first. The lane of the run vouches for what `page_aligned`
-            // says of the transfers, and `submit` rejects others.
+            // drops the registration first. The lane of the run vouches for `page_aligned`, and
+            // `submit` rejects other transfers.
             let file_stream =
                 unsafe { FileStream::register(driver, stream.raw().cast(), page_aligned) }?;
             lanes.push(StreamLane { file_stream, stream });
@@ -121,8 +121,8 @@ impl GdsStreamPath {
         Ok(true)
     }
 
-    /// Collects the transfers that show completion or, if none does, the one whose turn it is, if
-    /// it is complete; returns whether there was one.
+    /// Collects the transfers that show completion or, if none does, the next in turn, if it is
+    /// complete; returns whether there was one.
     fn look(&mut self, done: &mut Vec<Completion>) -> Result<bool, TransferError> {
         let mut found = false;
         // From the end: a collected entry is replaced by one that has been checked.

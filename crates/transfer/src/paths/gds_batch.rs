@@ -1,7 +1,7 @@
 //! `gds-batch` and `gds-batch-stream`: cuFile's batch interface.
 //!
-//! `gds-batch` submits a batch with one call and collects nothing before all of it is complete;
-//! what is submitted meanwhile forms the next batch. `gds-batch-stream` replaces entries as they
+//! `gds-batch` submits a batch with one call and collects it only once all of it is complete;
+//! transfers submitted meanwhile form the next batch. `gds-batch-stream` replaces entries as they
 //! complete, so that the batch never drains.
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::transfer::FileId;
 use crate::transfer::Slot;
 use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
-/// Submits what was collected since the last batch, or the last `wait`, to cuFile in one call.
+/// Submits the transfers collected since the last batch, or the last `wait`, to cuFile in one call.
 pub(crate) struct GdsBatchPath {
     // Before `common`: a batch is destroyed before its files are deregistered.
     batch: Batch,
@@ -61,7 +61,7 @@ impl GdsBatchPath {
         })
     }
 
-    /// Submits what is pending; if cuFile accepts none of it, all of it fails.
+    /// Submits pending transfers; if cuFile accepts none of it, all of it fails.
     fn hand_in(&mut self, done: &mut Vec<Completion>) {
         if self.kept.is_empty() {
             return;

@@ -43,7 +43,7 @@ pub(super) struct GdsCommon {
     count: Option<RouteCounting>,
     /// Whether all counted transfers came before the measured part.
     counted_beforehand: bool,
-    /// What had been moved when this path's counting ended.
+    /// The transfers made before this path's counting ended.
     moved_while_counted: Option<Transferred>,
 }
 
@@ -223,8 +223,8 @@ impl GdsCommon {
         Ok(moved)
     }
 
-    /// Ends the counting behind the route evidence: nothing is in flight, and subsequent transfers
-    /// are measured.
+    /// Ends the counting behind the route evidence: no transfer is in flight, and subsequent
+    /// transfers are measured.
     pub(super) fn stop_counting(&mut self) {
         self.end_counting();
         self.counted_beforehand = true;
@@ -246,11 +246,11 @@ impl GdsCommon {
         }
     }
 
-    /// What ran since this path and its sibling paths were built. cuFile counts for the whole
-    /// process, so the counts include the paths of other threads.
+    /// The routes that ran since this path and its sibling paths were built. cuFile counts for the
+    /// whole process, so the counts include the paths of other threads.
     pub(super) fn evidence(&self) -> Evidence {
         let before = self.tally.before();
-        // The kernel's counts lie between what had completed by then and what had begun.
+        // The kernel's counts lie between the completed and the begun transfers.
         let moved = self.tally.moved();
         let nvfs = NvidiaFsCounts::now().since(before.nvfs);
         let begun = self.tally.begun();
@@ -410,8 +410,8 @@ impl RegisteredMemory {
         memory: Box<dyn AcceleratorBuffer>,
     ) -> Result<Self, TransferError> {
         let base = std::ptr::with_exposed_provenance_mut(memory.address());
-        // SAFETY: the memory belongs to the value made here, whose drop ends the registration
-        // first, with the device's context current.
+        // SAFETY: the memory belongs to the value made here, which ends the registration first when
+        // dropped, with the device's context current.
         let registration = unsafe { Registration::new(Arc::clone(driver), base, memory.len()) }?;
         Ok(Self { registration: Some(registration), accelerator: Arc::clone(accelerator), memory })
     }

@@ -1,7 +1,7 @@
 //! The route taken by the bytes of a cuFile path, as far as it can be determined, and the
 //! evidence.
 //!
-//! The sources, in order: cuFile's own counters; the statistics of the nvidia-fs kernel driver;
+//! The sources, in order: cuFile's counters; the statistics of the nvidia-fs kernel driver;
 //! forbidden compatibility mode; the absence of any other route on this machine. A route that none
 //! of them shows is unproven, which is not the same as a fallback.
 
@@ -23,18 +23,18 @@ pub(super) struct RouteCounts<'a> {
     /// Whether they ended in host memory.
     pub(super) on_host: bool,
     pub(super) fallback_allowed: Option<bool>,
-    /// What cuFile counted, and when.
+    /// cuFile's counts, and when.
     pub(super) operations: Option<&'a Routes>,
     pub(super) counted: Counted,
     /// Whether the library can count operations, if enabled.
     pub(super) can_count: bool,
-    /// What nvidia-fs counted.
+    /// nvidia-fs's counts.
     pub(super) nvfs: NvidiaFsCounts,
-    /// What the paths of this process moved, by their own count.
+    /// Transfers of the paths of this process, by their count.
     pub(super) moved: Transferred,
-    /// What they had moved when this path's counting ended: cuFile has counted as many at least.
+    /// Their transfers when this path's counting ended: cuFile has counted as many at least.
     pub(super) moved_while_counted: Transferred,
-    /// What they had started, including transfers that failed or are in flight.
+    /// Their started transfers, including transfers that failed or are in flight.
     pub(super) begun: Transferred,
     /// How many of these cuFile may move by POSIX calls even when compatibility mode is forbidden.
     pub(super) unbound: u64,
@@ -79,7 +79,7 @@ pub(super) struct RouteVerdict {
     pub(super) proof: RouteProof,
     /// One sentence for the report.
     pub(super) summary: String,
-    /// What would prove it, if nothing does.
+    /// The missing proof, if it is unproven.
     pub(super) to_prove: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn judge(seen: &RouteCounts<'_>) -> RouteVerdict {
         .unwrap_or_else(|| unproven(seen))
 }
 
-/// Judges by cuFile's own counters.
+/// Judges by cuFile's counters.
 fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let operations = seen.operations?;
     let direct = operations.all_direct();
@@ -135,7 +135,7 @@ fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     Some(RouteVerdict::new(route, RouteProof::Counters, why))
 }
 
-/// Nothing was moved, so no route was taken.
+/// No byte was moved, so no route was used.
 fn nothing_moved(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     (seen.moved.operations == 0).then(|| RouteVerdict {
         to_prove: Some("find out why no transfer succeeded, and run it again".to_string()),
@@ -200,7 +200,7 @@ fn are_these(counts: NvfsCounts, seen: &RouteCounts<'_>) -> bool {
     operations.contains(&counts.operations) && bytes
 }
 
-/// Compatibility mode was forbidden, and nothing bypassed that.
+/// Compatibility mode was forbidden, and no transfer bypassed that.
 fn by_setting(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let proves = seen.fallback_allowed == Some(false) && gap_of_the_setting(seen).is_none();
     proves.then(|| {
@@ -231,7 +231,7 @@ fn gap_of_the_setting(seen: &RouteCounts<'_>) -> Option<String> {
     })
 }
 
-/// No driver, no peer-to-peer DMA, and cuFile lists no storage with a route of its own.
+/// No driver, no peer-to-peer DMA, and cuFile lists no storage with a separate route.
 fn by_elimination(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let why_not = seen.no_p2pdma?;
     let nothing_else = seen.nvfs == NvidiaFsCounts::Absent && !seen.has_direct_targets;
@@ -277,7 +277,7 @@ fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
     }
 }
 
-/// What would prove a route, depending on whether the setting can.
+/// The missing proof of a route, depending on whether the setting can.
 fn to_prove(seen: &RouteCounts<'_>, by_setting: bool, has_others: bool) -> String {
     let count = match (seen.operations, seen.can_count) {
         (None, true) => Some("leave out --tune cufile-stats to have routes counted".to_string()),

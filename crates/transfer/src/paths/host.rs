@@ -13,7 +13,7 @@ use crate::transfer::FileId;
 use crate::transfer::Slot;
 use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
-/// The path's slots are those of its engine.
+/// The path's slots are its engine's.
 pub(crate) struct HostPath {
     kind: PathKind,
     engine: Box<dyn Engine>,

@@ -27,7 +27,7 @@ impl Idle {
         self.looks = 0;
     }
 
-    /// Nothing was found: wait before the next poll.
+    /// No transfer was found: wait before the next poll.
     pub(super) fn rest(&mut self) {
         self.looks = self.looks.saturating_add(1);
         if self.looks < LOOKS || self.wait == WaitMode::Spin {

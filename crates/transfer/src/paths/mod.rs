@@ -26,8 +26,8 @@ use crate::error::TransferError;
 use crate::region::HostBuffer;
 use crate::transfer::{AcceleratorBuffer, TransferPath};
 
-/// The specification of a path. Buffers come from the run's single region, so nothing is allocated
-/// in the measured part.
+/// The specification of a path. Buffers come from the run's single region, so no memory is
+/// allocated in the measured part.
 pub struct PathSpec {
     /// The kind of path.
     pub kind: PathKind,

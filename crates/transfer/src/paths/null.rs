@@ -1,4 +1,4 @@
-//! The path that moves nothing: measures the upper limit of the harness itself.
+//! The path that moves no bytes: measures the upper limit of the harness itself.
 
 use std::fs::File;
 

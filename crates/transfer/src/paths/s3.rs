@@ -32,12 +32,12 @@ pub(crate) struct S3Path {
     compared_ranges: Compared,
 }
 
-/// What was compared of objects that were read in ranges.
+/// Comparison counts of objects that were read in ranges.
 #[derive(Clone, Copy, Default)]
 struct Compared(ObjectChecksums);
 
 impl Compared {
-    /// Adds what a comparison came to.
+    /// Adds the result of a comparison.
     fn count(
         &mut self,
         compared: Result<ObjectChecksums, ObjectError>,
@@ -54,7 +54,7 @@ impl Compared {
 enum Connections {
     /// One, which performs requests inside `wait`, one after the other.
     One { connection: Connection, line: VecDeque<Job> },
-    /// Several, each on a thread of its own.
+    /// Several, each on a separate thread.
     Several(Helpers),
 }
 
@@ -73,15 +73,15 @@ struct Job {
     transfer: Transfer,
 }
 
-/// What serves one request at a time: a session with each bucket, whose connection serves all of the
-/// bucket's objects in turn.
+/// The server of one request at a time: a session with each bucket; its connection serves all of
+/// the bucket's objects in turn.
 #[derive(Default)]
 struct Connection {
     sessions: Vec<(String, Session)>,
     /// When the measurement begins.
     measured_from: Option<Instant>,
-    /// Ranges that are to be compared with others, and those that were others when they were read
-    /// before.
+    /// Ranges to compare with the rest of their object, and ranges that differed from an earlier
+    /// read.
     ranges: ObjectChecksums,
 }
 
@@ -143,13 +143,13 @@ impl Connection {
         Ok(&mut self.sessions[at].1)
     }
 
-    /// What ends before `start` only prepares the measurement.
+    /// Transfers that end before `start` only prepare the measurement.
     fn measure_from(&mut self, start: Instant) {
         self.measured_from = Some(start);
         self.sessions.iter_mut().for_each(|(_, session)| session.measure_from(start));
     }
 
-    /// What passed over it, if anything did.
+    /// Its traffic, if any.
     fn evidence(&self) -> Option<ObjectStore> {
         let sessions = self.sessions.iter().map(|(_, session)| session.evidence());
         let mut store = sessions.reduce(|sum, one| sum.plus(&one))?;
@@ -163,8 +163,8 @@ impl AttachedObject {
         Self { object, etag: OnceLock::new(), ranges: Mutex::default() }
     }
 
-    /// Keeps what was read at `offset` if it is to be compared with the rest of the object, and tells
-    /// whether it is.
+    /// Keeps the data read at `offset` if it is to be compared with the rest of the object, and
+    /// tells whether it is.
     fn note(&self, facts: &ObjectFacts, offset: u64, body: &[u8]) -> Result<bool, ObjectError> {
         let bytes = body.len() as u64;
         // One that is the whole object has been compared.
@@ -209,7 +209,7 @@ impl AttachedObject {
     }
 }
 
-/// Threads with one connection each, which take transfers in turn.
+/// Threads with one connection each, which serve transfers in turn.
 struct Helpers {
     connections: Vec<Arc<Mutex<Connection>>>,
     /// Closed at the end, which ends the threads.
@@ -291,14 +291,14 @@ impl Helpers {
         }
     }
 
-    /// Does something with each connection; nothing is in flight.
+    /// Calls `act` with each connection; no transfer is in flight.
     fn each(&mut self, act: impl Fn(&mut Connection)) {
         for connection in &self.connections {
             act(&mut connection.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// What passed over all connections.
+    /// The traffic of all connections.
     fn evidence(&self) -> Option<ObjectStore> {
         let of = |connection: &Arc<Mutex<Connection>>| {
             connection.lock().unwrap_or_else(PoisonError::into_inner).evidence()
@@ -347,7 +347,7 @@ impl S3Path {
         Ok(Self { slots, objects: Attached::default(), connections, compared_ranges })
     }
 
-    /// Does something with each connection; nothing is in flight.
+    /// Calls `act` with each connection; no transfer is in flight.
     fn each(&mut self, act: impl Fn(&mut Connection)) {
         match &mut self.connections {
             Connections::One { connection, .. } => act(connection),

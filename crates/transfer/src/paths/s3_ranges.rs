@@ -1,5 +1,5 @@
-//! What the ranges of an object that were read come to: a range has no checksum that is known to be its
-//! own, but all of them together have that of the object.
+//! Comparison of ranges with their object: a single range has no known checksum, but all of them
+//! together have the object's.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use stormlp_core::evidence::ObjectChecksums;
 
 use crate::object::{Checksum, ObjectFacts};
 
-/// The most ranges of an object that are kept: 4 MiB of memory. One that is read in more is not
+/// Maximum number of ranges kept of an object: 4 MiB of memory. An object with more is not
 /// compared, which the report tells.
 const MOST_RANGES: usize = 1 << 16;
 
@@ -27,7 +27,7 @@ impl ReadRanges {
     /// Adds a range of so many `bytes` that was read at `offset` of the object.
     ///
     /// # Errors
-    /// What is wrong, if it was read before and was another.
+    /// The fault, if an earlier read differs.
     pub(super) fn add(
         &mut self,
         offset: u64,
@@ -47,11 +47,11 @@ impl ReadRanges {
         Ok(())
     }
 
-    /// Compares the ranges with the object's checksum, if they make up the object: how many bytes were
-    /// read of it, in replies that had no checksum of their own. Nothing is kept.
+    /// Compares the ranges with the object's checksum, if they make up the object: the number of
+    /// bytes read of it, in replies without a checksum. No range is kept.
     ///
     /// # Errors
-    /// What is wrong, if they are not the object.
+    /// The fault, if they are not the object.
     pub(super) fn compare(&mut self, object: &ObjectFacts) -> Result<ObjectChecksums, String> {
         let ranges = std::mem::take(&mut self.0);
         let mut compared = ObjectChecksums::default();

@@ -28,7 +28,7 @@ pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
     }
 }
 
-/// The devices below a mount whose file system has no device number of its own (btrfs, NFS, …).
+/// The devices below a mount with a file system that has no device number (btrfs, NFS, …).
 pub(crate) fn below_mount(root: &Root, mount: &Mount) -> Fact<Vec<BlockDevice>> {
     let Some(name) = mount.source.strip_prefix("/dev/") else {
         return Fact::unknown(format!(
@@ -120,7 +120,7 @@ fn device(root: &Root, folder: &Path) -> DeviceOfStorage {
         kind: kind.to_string(),
         layout: match kind {
             "md" => text("md/level"),
-            // `LVM-…`, `CRYPT-LUKS2-…`, `mpath-…`: what follows is an identifier.
+            // `LVM-…`, `CRYPT-LUKS2-…`, `mpath-…`: the rest is an identifier.
             "dm" => {
                 text("dm/uuid").map(|uuid| uuid.split('-').next().unwrap_or_default().to_string())
             }
@@ -178,7 +178,7 @@ pub(crate) fn is_pci_address(text: &str) -> bool {
             .all(|&fits| fits)
 }
 
-/// The NUMA node: the device's own, or its PCI function's; the kernel reports -1 for unknown.
+/// The NUMA node: the device's, or its PCI function's; the kernel reports -1 for unknown.
 fn numa_node(root: &Root, folder: &Path, pci_address: Option<&str>) -> Option<u32> {
     let own = root.number::<i64>(folder.join("device/numa_node"));
     let pci = pci_address.map(|address| root.number::<i64>(pci_folder(address).join("numa_node")));
@@ -189,8 +189,8 @@ fn numa_node(root: &Root, folder: &Path, pci_address: Option<&str>) -> Option<u3
         .next()
 }
 
-/// The link of an NVMe disk, which is a PCI function of its own. Disks that share a controller
-/// have no link of their own.
+/// The link of an NVMe disk, which is a PCI function. Disks that share a controller have no
+/// separate link.
 fn pcie_link(
     root: &Root,
     folder: &Path,

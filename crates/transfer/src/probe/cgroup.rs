@@ -1,8 +1,8 @@
 //! Limits of this process's control group, versions 1 and 2.
 //!
-//! A container sees its own group as the root of the mount, a plain process sees the whole tree;
-//! and a limit of a parent applies to its children. So every folder from the group up to the mount
-//! is read, and the lowest limit counts.
+//! A container sees its group as the root of the mount, a plain process sees the whole tree; and a
+//! limit of a parent applies to its children. So every folder from the group up to the mount is
+//! read, and the lowest limit counts.
 
 use std::path::{Path, PathBuf};
 
@@ -80,7 +80,7 @@ fn folders(root: &Root, version: Version) -> Vec<PathBuf> {
                 .or_else(|| group.strip_prefix('/').map(Path::new))
         })
         .unwrap_or(Path::new(""));
-    // A group outside the container's view has no folder here; the mount's own still counts.
+    // A group outside the container's view has no folder here; the mount's still counts.
     mount
         .point
         .join(below)

@@ -25,7 +25,7 @@ pub(crate) fn model(root: &Root) -> Fact<String> {
 pub(crate) fn allowed() -> u32 {
     match rustix::thread::sched_getaffinity(None) {
         Ok(set) => set.count(),
-        // More CPUs than the fixed mask holds: the standard library grows its own.
+        // More CPUs than the fixed mask holds: the standard library's mask grows.
         Err(_) => std::thread::available_parallelism()
             .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
     }

@@ -1,5 +1,5 @@
-//! A block device that is about to be overwritten: held exclusively, so that nothing else can use it
-//! meanwhile, and examined by util-linux, which knows what is on it.
+//! A block device that is about to be overwritten: held exclusively, so that no other program can
+//! use it meanwhile, and examined by util-linux, which knows its contents.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -33,7 +33,7 @@ fn kernel_folder(path: &Path) -> io::Result<PathBuf> {
     Ok(Path::new("/sys/dev/block").join(number))
 }
 
-/// Opens the device at `path` exclusively for the rest of the process, and finds what it carries.
+/// Opens the device at `path` exclusively for the rest of the process, and finds its contents.
 pub(crate) fn examine(root: &Root, path: &Path) -> DeviceContent {
     let examined = hold(path).and_then(|device| {
         let mut search = std::env::var_os("PATH").unwrap_or_default();
@@ -91,7 +91,7 @@ fn contents(search: &OsStr, nodes: &[PathBuf]) -> Option<Vec<String>> {
             let output = run("blkid", &["-p", "-o", "export"], std::slice::from_ref(node))?;
             match output.status.code()? {
                 0 => Some(types(&String::from_utf8_lossy(&output.stdout))),
-                // It found nothing.
+                // It found no signature.
                 2 => Some(Vec::new()),
                 _ => None,
             }
@@ -104,7 +104,7 @@ fn contents(search: &OsStr, nodes: &[PathBuf]) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The types that `wipefs --json` lists; it prints nothing if there are none.
+/// The types that `wipefs --json` lists; it does not print if there are none.
 fn signatures(printed: &[u8]) -> Option<Vec<String>> {
     if printed.trim_ascii().is_empty() {
         return Some(Vec::new());

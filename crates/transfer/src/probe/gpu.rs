@@ -12,7 +12,7 @@ const NVIDIA: &str = "0x10de";
 /// First two digits of the PCI class of display controllers, 3D controllers included.
 const DISPLAY: &str = "0x03";
 /// BAR1 is the second of the regions in a device's `resource` file. Its line varies: BAR0, the
-/// registers, is 32 bits wide up to Ampere, and takes two lines from Hopper on.
+/// registers, is 32 bits wide up to Ampere, and needs two lines from Hopper on.
 const BAR1: usize = 1;
 
 /// The NVIDIA GPUs on the PCI bus.
@@ -26,8 +26,8 @@ pub(crate) fn devices(root: &Root) -> Fact<Vec<PciGpu>> {
     })
 }
 
-/// Files of NVIDIA's drivers, which also serve GPUs that are not on the PCI bus: those of a Jetson,
-/// and of Windows below a Linux that it runs.
+/// Files of NVIDIA's drivers, which also serve GPUs that are not on the PCI bus: a Jetson's, and
+/// Windows' below a Linux that it runs.
 const DRIVER_FILES: [&str; 4] =
     ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/dxg"];
 

@@ -1,7 +1,7 @@
 //! The capabilities of the GPU libraries here, and so which transfer paths can run.
 //!
-//! The libraries are only opened in a child process ([`crate::cufile::probe`]): a driver stack
-//! that hangs or crashes must not take down this process.
+//! The libraries are only opened in a child process ([`crate::cufile::probe`]): a driver stack that
+//! hangs or crashes must not end this process.
 
 use std::path::Path;
 use std::time::Duration;

@@ -41,17 +41,17 @@ pub(crate) fn facts(root: &Root) -> MemoryFacts {
     }
 }
 
-/// Address space kept for what no plan counts: stacks and heaps of threads, and libraries.
+/// Address space kept for memory outside plans: stacks and heaps of threads, and libraries.
 const UNPLANNED_BYTES: u64 = 128 << 20;
 
-/// What this process may still use of memory: the limit of its control group, or of its address
-/// space (`ulimit -v`) less what it has mapped and needs besides its plan. `None` means unlimited.
+/// The memory that this process may still use: the limit of its control group, or of its address
+/// space (`ulimit -v`) less its mappings and its needs outside the plan. `None` means unlimited.
 pub(crate) fn limit_bytes(root: &Root) -> Option<u64> {
     let of_group = cgroup::memory_limit_bytes(root);
     of_group.into_iter().chain(address_space_bytes(root)).min()
 }
 
-/// What remains of a limit on the address space.
+/// The rest of a limit on the address space.
 fn address_space_bytes(root: &Root) -> Option<u64> {
     let text = root.text("/proc/self/limits").unwrap_or(String::new());
     let limit = text.lines().find_map(|line| line.strip_prefix("Max address space"))?;

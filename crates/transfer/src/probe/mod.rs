@@ -1,6 +1,6 @@
 //! Facts about this machine, gathered from `/proc`, `/sys` and a few harmless system calls.
 //!
-//! Nothing here hangs or panics: a missing file makes a fact unknown, with the reason.
+//! No probe hangs or panics: a missing file makes a fact unknown, with the reason.
 
 mod block;
 mod cgroup;
@@ -35,16 +35,16 @@ use crate::cufile::probe::CuFileProbe;
 pub use system::system_facts;
 
 /// The facts that plans and reports need, without opening any GPU library: the cuFile paths are
-/// reported as unavailable. Takes a few milliseconds.
+/// reported as unavailable. This needs a few milliseconds.
 pub fn host_facts() -> HostFacts {
     gather(&Root::system(), None)
 }
 
 /// The same with the GPU libraries, which a child of `executable` opens and tests in `directory`.
 ///
-/// `executable` is this program: it must dispatch [`crate::cufile::probe::ARGUMENT`]. Takes some
-/// tens of milliseconds if there are libraries, and [`crate::cufile::probe::TIME_LIMIT`] at most;
-/// `goes_on` receives the elapsed time, and `false` ends it.
+/// `executable` is this program: it must dispatch [`crate::cufile::probe::ARGUMENT`]. This needs
+/// some tens of milliseconds if there are libraries, and [`crate::cufile::probe::TIME_LIMIT`] at
+/// most; `goes_on` receives the elapsed time, and `false` ends it.
 pub fn host_facts_with_libraries(
     executable: &Path,
     directory: Option<&Path>,
@@ -53,7 +53,7 @@ pub fn host_facts_with_libraries(
     gather(&Root::system(), Some(&libraries::ask(executable, directory, goes_on)))
 }
 
-/// Whether the kernel allows this process to use io_uring, and what refuses it.
+/// Whether the kernel allows this process to use io_uring, and the cause if not.
 pub fn io_uring() -> Availability {
     uring::availability(&Root::system())
 }
@@ -170,14 +170,14 @@ pub fn device_is_read_only(path: &Path) -> bool {
     device::is_read_only(&Root::system(), path)
 }
 
-/// Opens the block device at `path` exclusively until this process ends, and finds what is on it:
+/// Opens the block device at `path` exclusively until this process ends, and finds its contents:
 /// before it is overwritten.
 pub fn device_content(path: &Path) -> DeviceContent {
     storage::device_content(&Root::system(), path)
 }
 
-/// The storage behind the folders, files and devices of a run, without duplicates. What is behind
-/// objects is not known here.
+/// The storage behind the folders, files and devices of a run, without duplicates. Storage behind
+/// objects is unknown here.
 pub fn storage_of_run<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<StorageOfRun> {
     let mut found: Vec<StorageOfRun> = Vec::new();
     for path in paths.into_iter().filter(|path| !names_object(path)) {

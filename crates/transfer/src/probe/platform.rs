@@ -37,8 +37,8 @@ pub(crate) fn iommu_groups(root: &Root) -> Fact<u32> {
         .map(|names| u32::try_from(names.len()).unwrap_or(u32::MAX))
 }
 
-/// The bridges whose access control redirects peer-to-peer requests to the root complex, each with its control
-/// bits in the notation of `lspci`.
+/// The bridges with access control that redirects peer-to-peer requests to the root complex, each
+/// with its control bits in the notation of `lspci`.
 pub(crate) fn acs_redirecting(root: &Root) -> Fact<Vec<String>> {
     root.names("/sys/bus/pci/devices").and_then(|addresses| {
         let mut redirecting = Vec::new();

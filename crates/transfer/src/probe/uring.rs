@@ -21,7 +21,7 @@ pub(crate) fn availability(root: &Root) -> Availability {
     }
 }
 
-/// Why a ring was refused and what would change that.
+/// The reason why a ring was refused, and the remedy.
 fn refusal(root: &Root, error: &io::Error) -> Availability {
     let disabled = root.number::<u8>("/proc/sys/kernel/io_uring_disabled");
     let psync = "or use `--engine psync`, which `auto` selects by itself";

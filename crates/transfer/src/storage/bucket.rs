@@ -1,4 +1,4 @@
-//! What storage can do with the objects of a bucket: a small file is one object.
+//! The operations of storage on the objects of a bucket: a small file is one object.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,7 +28,7 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// The object store that the environment names, whose objects are verified as `verify` says.
+    /// The object store that the environment names, with objects verified as `verify` says.
     pub(super) fn of_user(verify: Verify) -> Result<Self, TransferError> {
         Ok(Self::of(Client::new(Settings::of_user()?, verify)?))
     }
@@ -47,7 +47,7 @@ impl Buckets {
         self.sessions.within(bucket, |session| act(session, key))
     }
 
-    /// The warnings if requests beside transfers were made again.
+    /// The warnings if requests other than transfers were retried.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let store = self.sessions.evidence();
         let retried =
@@ -59,7 +59,7 @@ impl Buckets {
         self.within(path, |session, key| Ok(session.head(key)?.as_ref().map(facts)))
     }
 
-    /// The objects and folders directly beneath a prefix.
+    /// The objects and folders directly below a prefix.
     pub(super) fn list(&self, prefix: &Path) -> Result<Vec<Entry>, TransferError> {
         self.within(prefix, |session, key| {
             let folder = beneath(key);
@@ -78,7 +78,7 @@ impl Buckets {
         })
     }
 
-    /// Whether there is any object beneath a prefix.
+    /// Whether there is any object below a prefix.
     pub(super) fn has_any(&self, prefix: &Path) -> Result<bool, TransferError> {
         self.within(prefix, |session, key| Ok(session.has_any(&beneath(key))?))
     }
@@ -110,7 +110,7 @@ impl Buckets {
         Ok(wanted)
     }
 
-    /// Aborts the uploads beneath a prefix of the objects that are `ours`.
+    /// Aborts the uploads below a prefix of the objects that are `ours`.
     pub(super) fn abort_uploads(
         &self,
         prefix: &Path,
@@ -210,8 +210,8 @@ impl Buckets {
         self.within(path, |session, key| Ok(session.is_marked(key)?))
     }
 
-    /// What writes put for the object at `path`. Marks take a request for each, so several threads
-    /// ask.
+    /// The objects that writes put for the one at `path`. Marks need a request for each, so several
+    /// threads ask.
     pub(super) fn puts(&self, path: &Path) -> Result<Vec<(PathBuf, RecordedState)>, TransferError> {
         let folder = PathBuf::from(format!("{}{}", path.display(), PUTS.trim_end_matches('/')));
         let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
@@ -246,7 +246,7 @@ fn named(path: &Path) -> Result<ObjectName<'_>, TransferError> {
     })
 }
 
-/// What the keys of a prefix's objects begin with.
+/// The beginning of the keys of a prefix's objects.
 fn beneath(key: &str) -> String {
     match key.is_empty() || key.ends_with('/') {
         true => key.to_string(),

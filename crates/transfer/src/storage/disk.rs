@@ -20,7 +20,7 @@ use super::reach::{self, Spot};
 use crate::error::TransferError;
 use stormlp_core::facts::Identity;
 
-/// What the kernel tells of a name.
+/// The kernel's facts about a name.
 pub(super) fn look(path: &Path) -> Result<Option<Facts>, TransferError> {
     let look = || {
         let spot = Spot::of(path)?;
@@ -39,7 +39,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<Entry>, TransferError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let itself = |errno| (errno, None);
         let (opened, held) = reach::open(folder, flags).map_err(itself)?;
-        // The held folder itself is not beneath one, but its contents are.
+        // The held folder itself is not below one, but its contents are.
         let follow = !held && !reach::is_held(folder);
         let mut entries = Vec::new();
         for entry in Dir::read_from(&opened).map_err(itself)? {
@@ -231,7 +231,7 @@ pub(super) fn space(path: &Path) -> Result<Option<Space>, TransferError> {
     }))
 }
 
-/// The facts of `name` in a folder; with `follow`, those of a link's target.
+/// The facts of `name` in a folder; with `follow`, of a link's target.
 fn facts(folder: BorrowedFd<'_>, name: &Path, follow: bool) -> Result<Facts, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;

@@ -26,7 +26,7 @@ static OF_PROCESS: OnceLock<Arc<Failing>> = OnceLock::new();
 pub struct Failing {
     /// Each fault with the number of operations of its kind so far.
     faults: Vec<(Fault, AtomicU64)>,
-    /// What failed.
+    /// The failures.
     happened: Mutex<Vec<String>>,
 }
 
@@ -37,7 +37,7 @@ impl Failing {
         Self { faults: counted.collect(), happened: Mutex::default() }
     }
 
-    /// What failed, and for each fault that did not happen, how many operations there were.
+    /// The failures, and for each fault that did not happen, how many operations there were.
     fn outcome(&self) -> Vec<String> {
         let mut lines = self.happened.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (fault, count) in &self.faults {
@@ -81,7 +81,7 @@ impl Gate for Failing {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        // What was measured before a kill is as it would be without one.
+        // Measurements before a kill are as they would be without one.
         let altering = self.faults.iter().filter(|(fault, _)| fault.kind != FaultKind::Kill);
         let faults: Vec<String> = altering.map(|(fault, _)| fault.to_string()).collect();
         let asked = format!("asked that {}", faults.join(", "));
@@ -89,8 +89,8 @@ impl Gate for Failing {
     }
 }
 
-/// Makes operations of the whole process fail, those on reports included, as those of `faults` say
-/// that are for all of it. Call it once, at the start.
+/// Makes operations of the whole process fail, reports included, for the `faults` of the whole
+/// process. Call it once, at the start.
 pub fn inject(faults: &[Fault]) {
     let of_process: Vec<Fault> = faults.iter().filter(|one| one.everywhere).copied().collect();
     if !of_process.is_empty() {
@@ -98,8 +98,8 @@ pub fn inject(faults: &[Fault]) {
     }
 }
 
-/// What failed in the whole process as asked of [`inject`]; for each fault that did not happen, how
-/// many operations there were.
+/// The failures in the whole process by [`inject`]; for each fault that did not happen, how many
+/// operations there were.
 pub fn injected() -> Vec<String> {
     of_process().map_or_else(Vec::new, |failing| failing.outcome())
 }

@@ -15,7 +15,7 @@ pub const TRIAL_PREFIX: &str = ".stormlp-trial-";
 /// How thoroughly folders are scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanDepth {
-    /// Nothing is modified, so it remains unknown whether a folder is writable.
+    /// No file is modified, so it remains unknown whether a folder is writable.
     Only,
     /// A temporary file is created in each folder, to test writing and `O_DIRECT`.
     AndTry,
@@ -32,8 +32,8 @@ pub fn folder_facts(
 ) -> Result<FolderFacts, TransferError> {
     let folder = location.folder();
     if location.names_objects() {
-        // Whether objects may be put there shows when the first one is: nothing is put before a plan is
-        // complete.
+        // Whether objects may be put there shows when the first one is: no object is put before a
+        // plan is complete.
         return Ok(FolderFacts {
             path: location.clone(),
             writable: Availability::Available,

@@ -1,4 +1,4 @@
-//! What storage tells of a name, a folder's entry and a file system.
+//! File metadata, directory entries and file systems.
 
 use std::ffi::OsString;
 
@@ -17,7 +17,7 @@ pub enum Kind {
     BlockDevice,
     /// A dangling link.
     Nothing,
-    /// A link beneath a held folder, where links are not followed.
+    /// A link below a held folder, where links are not followed.
     Link,
     /// Something that cannot hold data: a socket, a pipe, a character device.
     Other,
@@ -123,7 +123,7 @@ impl Facts {
 pub struct Entry {
     /// The name, without the folder.
     pub name: OsString,
-    /// The metadata; those of the target if it is a link.
+    /// The metadata; of the target if it is a link.
     pub facts: Facts,
 }
 

@@ -23,7 +23,7 @@ use crate::transfer::{Completion, FileId, FileRange, Rejected, Slot, Transfer, T
 pub struct Request<'a> {
     /// The operation.
     pub operation: StorageOperation,
-    /// The file or folder; `None` for a transfer, whose path knows files only by number.
+    /// The file or folder; `None` for a transfer: its path knows files only by number.
     pub path: Option<&'a Path>,
     /// Bytes to be read or written.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! What a path can be attached to: an open file, or an object.
+//! Handles that a path can be attached to: an open file, or an object.
 
 use std::fs::File;
 use std::io;
@@ -68,12 +68,13 @@ pub struct OpenObject {
     pub(crate) mode: ObjectMode,
 }
 
-/// What transfers do with an object. Objects cannot be changed in place, so there are three ways.
+/// The use that transfers make of an object. Objects cannot be changed in place, so there are three
+/// ways.
 #[derive(Debug, Clone)]
 pub(crate) enum ObjectMode {
     /// Ranged GETs of the object that was there when it was opened.
     Read(ObjectFacts),
-    /// Each write is a PUT of an object of its own, beneath the key.
+    /// Each write is a PUT of a separate object, below the key.
     Puts,
     /// Each write is a part of an upload.
     Upload(Arc<Upload>),
@@ -103,10 +104,10 @@ impl OpenObject {
     }
 }
 
-/// The key of the object that a write of `len` bytes at `offset` makes beneath `key`.
+/// The key of the object that a write of `len` bytes at `offset` makes below `key`.
 pub(crate) fn put_key(key: &str, offset: u64, len: u64) -> String {
     format!("{key}{PUTS}{}", offset / len.max(1))
 }
 
-/// What stands between the key of a file and the numbers of the objects that were put for it.
+/// The text between the key of a file and the numbers of the objects that were put for it.
 pub const PUTS: &str = ".put/";

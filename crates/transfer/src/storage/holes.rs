@@ -59,7 +59,7 @@ fn hole_bytes(file: &File, bytes: u64) -> io::Result<u64> {
             return Ok(bytes - data);
         }
     }
-    // What was not scanned is assumed to be data.
+    // The unscanned rest is assumed to be data.
     Ok(at - data)
 }
 

@@ -1,4 +1,4 @@
-//! What can be done with files, whatever stands behind them.
+//! Operations on files and objects.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ use crate::transfer::TransferPath;
 /// Access to files. Every error names the file and the action. A file or folder is absent only if
 /// the kernel says so (`ENOENT`, `ENOTDIR`); one that cannot be looked at is an error.
 ///
-/// All of it goes by way of [`Self::pass`]; what a path names as `s3://` goes to [`Self::objects`].
+/// All of it goes by way of [`Self::pass`]; paths that begin with `s3://` go to [`Self::objects`].
 pub trait Storage: Send + Sync {
     /// Asks before an operation on `bytes` of a file; returns how many of them may be transferred.
     ///
@@ -43,7 +43,7 @@ pub trait Storage: Send + Sync {
         Ok(None)
     }
 
-    /// From now on, in the whole process, everything beneath `folder` is opened relative to the
+    /// From now on, in the whole process, everything below `folder` is opened relative to the
     /// folder itself and without following links; call this before writing to a folder. The folder
     /// may be a link and need not exist yet. Call it again when another host may have replaced
     /// folders in it.
@@ -96,7 +96,7 @@ pub trait Storage: Send + Sync {
         disk::open(path, access, direct)
     }
 
-    /// Opens what a path is to move: a file as [`Storage::open`] does, or an object.
+    /// Opens the source or target of a path: a file as [`Storage::open`] does, or an object.
     ///
     /// # Errors
     /// As [`Storage::open`].
@@ -122,7 +122,7 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// Reads at `offset` of what [`Self::handle`] opened; 0 bytes at its end.
+    /// Reads at `offset` of a handle of [`Self::handle`]; 0 bytes at its end.
     ///
     /// # Errors
     /// As [`Self::read_at`].
@@ -144,7 +144,7 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// Aborts the uploads that killed processes left beneath `folder`, of the objects that are
+    /// Aborts the uploads that killed processes left below `folder`, of the objects that are
     /// `ours`, and returns their number; a dry run only counts. Files have none.
     ///
     /// # Errors
@@ -294,8 +294,9 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// The objects that writes put for the one at `path`, which has a name of its own but no bytes
-    /// in place. What has such a name without stormlp's mark is [`RecordedState::Other`]. Files have none.
+    /// The objects that writes put for the one at `path`, which has a name but no bytes in place.
+    /// An object with such a name without stormlp's mark is [`RecordedState::Other`]. Files have
+    /// none.
     ///
     /// # Errors
     /// When they cannot be listed.
@@ -352,7 +353,7 @@ pub trait Storage: Send + Sync {
         page_cache::drop_file(&disk::open(path, Access::Read, false)?, path)
     }
 
-    /// The same for the clean pages of an open file: others are not written back, and stay.
+    /// The same for the clean pages of an open file: dirty ones are not written back, and stay.
     ///
     /// # Errors
     /// When the advice is rejected.
@@ -386,13 +387,13 @@ pub trait Storage: Send + Sync {
         failing::path_of_process(spec)
     }
 
-    /// What distorts results: properties of this storage, and requests beside transfers that were made
-    /// again so far.
+    /// Causes of distorted results: properties of this storage, and retried requests other than
+    /// transfers.
     fn warnings(&self) -> Vec<Warning> {
         failing::of_process().map_or_else(Vec::new, |failing| failing.warnings())
     }
 
-    /// Those of them that are properties of this storage, known before anything is measured.
+    /// The properties of this storage among them, known before the first measurement.
     fn impairments(&self) -> Vec<Warning> {
         let of_storage = |warning: &Warning| warning.kind != WarningKind::Retried;
         self.warnings().into_iter().filter(of_storage).collect()
@@ -413,7 +414,7 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When the metadata cannot be read.
     fn is_folder(&self, path: &Path) -> Result<bool, TransferError> {
-        // A prefix is a folder as soon as an object is beneath it.
+        // A prefix is a folder as soon as an object is below it.
         if let Some(buckets) = self.objects(path)? {
             return buckets.has_any(path);
         }
@@ -447,7 +448,7 @@ pub trait Storage: Send + Sync {
     }
 
     /// The current state of a file recorded with `bytes` and the identity `made`, as far as either
-    /// is known. A file that is empty by now counts as the same: it holds nothing to lose.
+    /// is known. A file that is empty by now counts as the same: it has no data to lose.
     ///
     /// # Errors
     /// When the metadata cannot be read.
@@ -468,9 +469,8 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// How many of the first `bytes` of a file are in holes or unwritten extents: reading them
-    /// does not access a device. What the file system does not report, or of a file that may not be
-    /// read, counts as data.
+    /// How many of the first `bytes` of a file are in holes or unwritten extents: reading them does
+    /// not access a device. Unreported ranges and unreadable files count as data.
     ///
     /// # Errors
     /// When the device fails.
@@ -583,7 +583,7 @@ pub trait Storage: Send + Sync {
         paths: &mut dyn Iterator<Item = &Path>,
     ) -> Result<Option<Residency>, TransferError> {
         Residency::sum(paths.map(|path| match names_object(path) {
-            // Objects are in no cache of this machine; the endpoint's own is unknown.
+            // Objects are in no cache of this machine; the endpoint's is unknown.
             true => Ok(None),
             false => self.residency(path).map(Some),
         }))

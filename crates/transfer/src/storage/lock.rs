@@ -16,7 +16,7 @@ pub const LOCK_NAME: &str = ".stormlp-lock";
 /// Keeps other runs out of a data folder until dropped.
 #[derive(Debug)]
 pub struct FolderLock {
-    /// `None` where nothing can be locked.
+    /// `None` where locks do not exist.
     _file: Option<File>,
 }
 

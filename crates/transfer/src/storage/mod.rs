@@ -1,9 +1,9 @@
 //! The single interface to files: look up, open, complete, remove. A transfer path only moves
 //! bytes, and is built here too, so that storage as a whole can be throttled or made to fail.
 //!
-//! [`Disk`] has files; [`StorageRouter`] adds the objects that paths name as `s3://`. [`Gated`] asks a
-//! [`Gate`] before each operation on a file: [`Throttled`] delays it, [`Failing`] fails it. What
-//! [`inject`] is given fails in all of them, for the whole process.
+//! [`Disk`] has files; [`StorageRouter`] adds the objects that paths name as `s3://`. [`Gated`]
+//! asks a [`Gate`] before each operation on a file: [`Throttled`] delays it, [`Failing`] fails it.
+//! Faults given to [`inject`] fail in all of them, for the whole process.
 
 mod bucket;
 mod disk;
@@ -90,8 +90,8 @@ pub fn is_direct_refused(error: &TransferError) -> bool {
     matches!(error.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// Real storage, throttled and with those of the injected faults that are a run's own; objects are
-/// verified as `verify_objects` says.
+/// Real storage, throttled and with the injected faults of a run; objects are verified as
+/// `verify_objects` says.
 pub fn of_run(
     throttle: Option<Throttle>,
     faults: &[Fault],

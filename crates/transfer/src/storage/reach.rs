@@ -1,8 +1,8 @@
-//! How files are reached. A folder that a run writes to is *held*: everything beneath it is
-//! opened, created, renamed and removed by descriptors relative to the folder itself, and no link
-//! is followed on the way. Otherwise anyone who may write to the folder could redirect a run to
-//! any other file. The held folder itself, and files that are named explicitly, may be links: that
-//! is the user's choice.
+//! How files are reached. A folder that a run writes to is *held*: everything below it is opened,
+//! created, renamed and removed by descriptors relative to the folder itself, and no link is
+//! followed on the way. Otherwise anyone who may write to the folder could redirect a run to any
+//! other file. The held folder itself, and files that are named explicitly, may be links: that is
+//! the user's choice.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -43,7 +43,7 @@ struct Opened {
 }
 
 impl Held {
-    /// The part of `path` beneath the folder; empty for the folder itself.
+    /// The part of `path` below the folder; empty for the folder itself.
     fn rest<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         let rest = path.strip_prefix(&self.as_named);
         rest.or_else(|_| path.strip_prefix(&self.absolute)).ok()
@@ -99,7 +99,7 @@ pub(super) fn is_held(folder: &Path) -> bool {
 pub(super) struct Spot {
     /// The held folder; names outside held folders are looked up as usual.
     folder: Option<Arc<OwnedFd>>,
-    /// A single name beneath a held folder; any path elsewhere.
+    /// A single name below a held folder; any path elsewhere.
     pub(super) name: PathBuf,
 }
 
@@ -122,16 +122,16 @@ impl Spot {
         self.folder.as_ref().map_or(CWD, AsFd::as_fd)
     }
 
-    /// Whether the spot lies beneath a held folder.
+    /// Whether the spot lies below a held folder.
     pub(super) fn is_held(&self) -> bool {
         self.folder.is_some()
     }
 }
 
-/// Opens `path`: without following links beneath a held folder, as usual elsewhere.
+/// Opens `path`: without following links below a held folder, as usual elsewhere.
 ///
 /// # Returns
-/// The descriptor, and whether it lies beneath a held folder.
+/// The descriptor, and whether it lies below a held folder.
 pub(super) fn open(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
     let flags = flags | OFlags::CLOEXEC;
     match beneath(path)? {
@@ -188,8 +188,8 @@ pub fn dead_link(folder: &Path) -> Option<&Path> {
     ancestors.find(|path| path.is_symlink() && !path.is_dir())
 }
 
-/// The error for a name beneath a held folder, with a clearer message: the kernel reports "too
-/// many links" if there was a link.
+/// The error for a name below a held folder, with a clearer message: the kernel reports "too many
+/// links" if there was a link.
 pub(super) fn told(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => io::Error::other(LinkInTheWay(
@@ -202,8 +202,8 @@ pub(super) fn told(errno: Errno) -> io::Error {
     }
 }
 
-/// The innermost held folder around `path`, and the part of the path beneath it. `None` if no
-/// folder around it is held, and for a held folder itself.
+/// The innermost held folder around `path`, and the part of the path below it. `None` if no folder
+/// around it is held, and for a held folder itself.
 fn beneath(path: &Path) -> Result<Option<(Arc<Opened>, &Path)>, Errno> {
     let found = {
         let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
@@ -259,7 +259,7 @@ impl Opened {
     }
 }
 
-/// Opens a path beneath a folder without following links.
+/// Opens a path below a folder without following links.
 fn open_beneath(
     folder: &OwnedFd,
     rest: &Path,

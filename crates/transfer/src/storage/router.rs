@@ -16,8 +16,8 @@ use crate::object::Client;
 use crate::paths::{PathSpec, build_path};
 use crate::transfer::TransferPath;
 
-/// Files, and the objects of the user's object store, whose settings are read when the first
-/// object is named.
+/// Files, and the objects of the user's object store; its settings are read when the first object
+/// is named.
 pub struct StorageRouter {
     files: Arc<dyn Storage>,
     /// Whether operations on files are delayed or made to fail.

@@ -32,7 +32,7 @@ impl Throttled {
     }
 }
 
-/// Takes `amount` at `rate` per second from a queue that is joined no earlier than `from`; returns
+/// Passes `amount` at `rate` per second from a queue that is joined no earlier than `from`; returns
 /// when it is through.
 fn stand(line: &mut Duration, from: Duration, amount: u64, rate: Option<u64>) -> Duration {
     let Some(rate) = rate else { return from };

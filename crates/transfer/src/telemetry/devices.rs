@@ -104,7 +104,7 @@ impl BlockDevice {
     fn of_number(device: u64) -> Option<Self> {
         let (major, minor) = (libc::major(device), libc::minor(device));
         let folder = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-        // The queue belongs to the whole disk; a partition's own counters lack queue time on some
+        // The queue belongs to the whole disk; a partition's counters lack queue time on some
         // kernels, so the disk's are read.
         let is_partition = folder.join("partition").exists();
         Self::in_folder(if is_partition { folder.parent()? } else { &folder })

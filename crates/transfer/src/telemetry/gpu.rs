@@ -71,7 +71,7 @@ impl Gpus {
     pub(super) fn open(indices: impl IntoIterator<Item = u32>) -> Option<Self> {
         let known: Vec<(String, String)> = indices
             .into_iter()
-            // The address of a slice is that of its GPU, whose counters are not the slice's.
+            // The address of a slice is its GPU's, and the GPU's counters are not the slice's.
             .filter(|index| !cuda::is_slice(*index))
             .filter_map(|index| Some((format!("cuda:{index}"), cuda::pci_address_of(index)?)))
             .collect();
@@ -88,7 +88,7 @@ impl Gpus {
             && library.nvmlDeviceGetHandleByPciBusId_v2.is_ok()
             && library.nvmlDeviceGetUtilizationRates.is_ok()
             && library.nvmlDeviceGetFieldValues.is_ok();
-        // SAFETY: the function exists and takes no arguments.
+        // SAFETY: the function exists and has no arguments.
         if !has_all || !succeeded(unsafe { library.nvmlInit_v2() }) {
             return None;
         }
@@ -125,7 +125,7 @@ impl Gpus {
         }
         let mut mode = nvml::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_NONE;
         if let Ok(ask) = self.library.nvmlDeviceGetVirtualizationMode.as_ref() {
-            // SAFETY: as above; an older library lacks the function, and a failure changes nothing.
+            // SAFETY: as above; an older library lacks the function, and a failure has no effect.
             unsafe { ask(handle, &raw mut mode) };
         }
         let is_virtual = mode == nvml::nvmlGpuVirtualizationMode_NVML_GPU_VIRTUALIZATION_MODE_VGPU;

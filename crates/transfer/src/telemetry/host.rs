@@ -60,7 +60,7 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     Some(user + nice + system + irq + softirq + steal)
 }
 
-/// The number of CPUs with a line of their own.
+/// The number of CPUs with a separate line.
 fn cpus(stat: &str) -> usize {
     let own = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' '));
     stat.lines().filter(own).count()

@@ -109,7 +109,7 @@ impl Instruments {
     }
 
     /// Reads all of them: a value for each of [`Self::tracks`], times in seconds. Unavailable
-    /// values are NaN, as are those of GPUs, which are read less often because of their cost,
+    /// values are NaN, and so are GPUs' values, which are read less often because of their cost,
     /// unless `everything` is requested.
     pub fn read(&self, everything: bool) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.tracks.len());
