@@ -113,7 +113,7 @@ fn a_checkpoints_client_is_that_of_v2() {
     let [page, _] = run("3.0");
     assert!(page.contains(warning), "{page}");
     let [page, _] = run("2.0");
-    assert!(page.contains("DLIO's own time is added") && !page.contains(warning), "{page}");
+    assert!(page.contains("DLIO's overhead is added") && !page.contains(warning), "{page}");
     let [_, refused] = run("native");
     assert!(refused.contains("--edition native, which excludes client time"), "{refused}");
 }

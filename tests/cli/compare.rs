@@ -245,7 +245,7 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
     let text = stdout(gds(folder, &words.replace("50ms", "60ms")).assert().success());
     assert!(text.contains("not the same work: --duration 0.06 s against 0.05 s"), "{text}");
     let text = stdout(gds(folder, &words.replace("--op read", "--op write")).assert().success());
-    assert!(text.contains("nothing to compare: "), "{text}");
+    assert!(text.contains("no figures to compare: "), "{text}");
     // Programs get the report with the comparison beside it, and read it back as a report.
     let json = stdout(
         gds(folder, &format!("{words} --format json --output whole.json")).assert().success(),

@@ -95,10 +95,10 @@ fn a_baseline_of_other_work_is_reported_and_one_with_nothing_in_common_refused()
     };
     let saves = only("saves");
     let shown = stdout(run(folder, &restores).success());
-    assert!(shown.contains("nothing to compare"), "{shown}");
+    assert!(shown.contains("no figures to compare"), "{shown}");
     let words = format!("report {} --baseline {saves}", only("restores"));
     let said = stderr(run(folder, &words).code(3));
-    assert!(said.contains("nothing to compare"), "{said}");
+    assert!(said.contains("no figures to compare"), "{said}");
 
     run(folder, &again).success();
     let words = format!("report {} --baseline saves", only("restores"));

@@ -557,7 +557,7 @@ fn devices_without_work_are_left_alone_and_named() {
         return;
     };
     let said = stdout(command.env("DOUBLE_GPUS", "2").assert().success());
-    assert!(said.contains("nothing is left to do for cuda:1 of --device"), "{said}");
+    assert!(said.contains("no work is assigned to cuda:1 of --device"), "{said}");
     let (report, log) = left(folder.path());
     assert_eq!(log, "driver open, GPUs: 1\n");
     assert_eq!(report["plan"]["transport"]["devices"], serde_json::json!([]));
@@ -575,7 +575,7 @@ fn devices_that_are_double_absent_or_hidden_are_refused_by_name() {
         ("cuda:1,cuda:0,cuda:1", "0,1", "--device names cuda:1 more than once"),
         ("cuda:0,cuda:2", "0,1", "there is no cuda:2: CUDA shows 2 devices"),
         ("cuda:1", "1", "there is no cuda:1: CUDA shows 1 device on this machine, and"),
-        ("cuda:1", "1", "CUDA_VISIBLE_DEVICES=1 hides any others"),
+        ("cuda:1", "1", "CUDA_VISIBLE_DEVICES=1 hides all other devices"),
     ] {
         let folder = gds::folder();
         let mut command = gds::gds(folder.path(), &format!("--path gds --device {devices}"));

@@ -326,7 +326,7 @@ fn objects_that_cannot_be_read_are_not_called_bad() {
     let verify = DATASET.replacen(" --params", " --verify --params", 1);
     for (fault, code, help) in [
         (Fault::Refuse(403, "AccessDenied"), 4, "have no permission"),
-        (Fault::Refuse(503, "SlowDown"), 5, "let the endpoint take more requests"),
+        (Fault::Refuse(503, "SlowDown"), 5, "let the endpoint accept more requests"),
         (Fault::Cut(7), 5, "AWS_ENDPOINT_URL"),
     ] {
         server.trap("GET /bucket/d/set/train/img_05", usize::MAX, fault);

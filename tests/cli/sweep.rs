@@ -213,7 +213,7 @@ fn judge(words: &str, output: &Output, error: &str) -> Ended {
             (format!("{before} {}", after.split_once(") ").map_or("", |(_, rest)| rest)), after)
         },
     );
-    if let Some(rest) = line.strip_prefix("nothing failed: there were ") {
+    if let Some(rest) = line.strip_prefix("no fault occurred: there were ") {
         assert_eq!(code, 0, "{words}: {said}");
         return Ended::NothingFailed(rest.split(' ').next().unwrap().parse().unwrap());
     }

@@ -44,7 +44,7 @@ impl CalibrationOrigin {
                     self.load_before,
                     counted(u64::from(self.cpus), "CPU")
                 ),
-                "calibrate again with `stormlp calibrate` when nothing else uses that host",
+                "calibrate again with `stormlp calibrate` on an idle host",
             )
         })
     }

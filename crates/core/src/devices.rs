@@ -195,7 +195,9 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
                 match (&host.cuda_problem, &host.cuda_visible_devices) {
                     (Some(problem), _) => format!("{shows}: {problem}"),
                     (None, Some(visible)) => {
-                        format!("{shows}, and CUDA_VISIBLE_DEVICES={visible} hides any others")
+                        format!(
+                            "{shows}, and CUDA_VISIBLE_DEVICES={visible} hides all other devices"
+                        )
                     }
                     (None, None) => shows,
                 }

@@ -11,7 +11,7 @@ use crate::warning::{Warning, WarningKind};
 
 /// What to do when an object store refuses requests for want of capacity (429, 5xx).
 pub const REFUSED_HELP: &str = "use fewer threads or connections (--threads, checkpoint: --queue-depth), \
-     or let the endpoint take more requests: its log says what it refused";
+     or let the endpoint accept more requests: its log shows the refused ones";
 
 /// Whether `O_DIRECT` took effect on the files of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -245,7 +245,7 @@ impl ObjectChecksums {
     /// differed has none: it was about to compare the rest.
     fn warnings(self) -> impl Iterator<Item = Warning> {
         let checked = match self.checked_bytes {
-            0 => "nothing was verified".to_string(),
+            0 => "no bytes were verified".to_string(),
             bytes => format!("{} were verified", ByteSize(bytes)),
         };
         let of = |without: u64, what: String, remedy: &str| {
@@ -257,7 +257,7 @@ impl ObjectChecksums {
         let read_without = self.bare_replies().saturating_sub(self.uploads_unverified);
         let read = of(
             read_without,
-            format!("{} had no checksum of what was read", of_replies(read_without)),
+            format!("{} had no checksum of the data read", of_replies(read_without)),
             "have the objects written with checksums (--checksum crc) to an endpoint that keeps them, and read all of each",
         );
         let ranges = of(
@@ -268,10 +268,7 @@ impl ObjectChecksums {
         );
         let sent = of(
             self.uploads_unverified,
-            format!(
-                "{} did not repeat the checksum of what was sent",
-                of_replies(self.uploads_unverified)
-            ),
+            format!("{} did not repeat the checksum sent", of_replies(self.uploads_unverified)),
             "whether the endpoint compared it is unknown: read the objects with --checksum crc, or their \
              content with --verify",
         );
@@ -314,7 +311,7 @@ impl ObjectStore {
         let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
         let tls = self.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
         format!(
-            "{}{tls} with {} (Server: {}); what the endpoint caches is unknown",
+            "{}{tls} with {} (Server: {}); its caches are unknown",
             of(&self.http),
             self.endpoint,
             of(&self.server)
@@ -449,8 +446,8 @@ mod tests {
         assert!(of(0, 0, Some(whole)).is_empty());
         let none = ObjectChecksums { responses_unverified: 5, uploads_unverified: 2, ..whole };
         let [read, sent] = &of(0, 0, Some(none))[..] else { panic!() };
-        assert!(read.contains("9 B were verified; 3 replies had no checksum of what was read"));
-        assert!(sent.contains("2 replies did not repeat the checksum of what was sent"));
+        assert!(read.contains("9 B were verified; 3 replies had no checksum of the data read"));
+        assert!(sent.contains("2 replies did not repeat the checksum sent"));
         // Ranges of objects that have checksums.
         let ranges = ObjectChecksums { responses_unverified: 5, ranges_unverified: 5, ..whole };
         let [apart] = &of(0, 0, Some(ranges))[..] else { panic!() };

@@ -65,7 +65,7 @@ fn streams(
     beyond.then(|| {
         Availability::unavailable(
             format!(
-                "{in_flight} stream transfers in flight are more than cuFile's queue takes, {} \
+                "{in_flight} stream transfers in flight exceed cuFile's queue of {} \
                  ({})",
                 limits.stream_transfers,
                 limits.named(CuFileLimits::QUEUE_DEPTH)
@@ -89,7 +89,7 @@ fn batch(
     let on_gpu = devices.iter().any(|device| *device != DeviceId::Host);
     if batches && transport.queue_depth as u64 > limits.batch_entries {
         let fact = format!(
-            "a batch of {} entries is larger than cuFile takes, {} ({})",
+            "a batch of {} entries exceeds cuFile's maximum of {} ({})",
             transport.queue_depth,
             limits.batch_entries,
             limits.named(CuFileLimits::BATCH_SIZE)
@@ -239,7 +239,7 @@ mod tests {
     fn a_batch_larger_than_cufile_takes_is_refused_on_any_route() {
         let batch = transport(PathKind::GdsBatch, 129, 4096);
         let reason = reason(&batch, 1, &facts(true));
-        assert!(reason.contains("129 entries is larger than cuFile takes, 128"), "{reason}");
+        assert!(reason.contains("129 entries exceeds cuFile's maximum of 128"), "{reason}");
         let verdict = kept(&batch, &[GPU], OPTIONS, &facts(true));
         let remedy = format!("{verdict:?}");
         assert!(remedy.contains("use a lower depth, or raise io_batchsize"), "{remedy}");

@@ -67,7 +67,7 @@ impl Bracket {
     /// The known range in words: `between 19 and 24`.
     pub fn to_text(self) -> String {
         match (self.passing, self.missing) {
-            (0, None) => "nothing is known yet".to_string(),
+            (0, None) => "no result yet".to_string(),
             (0, Some(1)) => "not even 1".to_string(),
             (0, Some(missing)) => format!("fewer than {missing}"),
             (passing, None) => format!("{passing} or more"),

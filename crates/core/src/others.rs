@@ -8,7 +8,7 @@ use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
 
 /// What to do about it.
-pub const REMEDY: &str = "measure when nothing else uses this machine and its storage";
+pub const REMEDY: &str = "measure when this machine and its storage are idle";
 /// More CPUs in use by other programs than this disturb a measurement.
 const CPUS: f64 = 0.5;
 /// Device bytes beyond the run's, as a share of them, that count as other programs'. File systems

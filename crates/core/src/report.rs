@@ -136,7 +136,7 @@ impl Ending {
                     Some(path) => format!("is in {}", path.display()),
                     None => "could not be saved".to_string(),
                 };
-                Err(Failure::stopped(format!("stopped; what was measured {kept}")))
+                Err(Failure::stopped(format!("stopped; the result so far {kept}")))
             }
             Self::Failed(note) => Err(Failure::of_run(note, "")),
         }
@@ -343,7 +343,7 @@ pub enum ReportError {
     NoReport(&'static str),
     /// Written by another stormlp.
     #[error(
-        "the report has format version {found}, this stormlp reads {FORMAT_VERSION}: use a newer \
+        "the report is of format version {found}, this stormlp reads {FORMAT_VERSION}: use a newer \
          stormlp"
     )]
     OtherVersion {

@@ -408,7 +408,7 @@ pub fn idle_warning(
     Some(Warning::new(
         WarningKind::NoEffect,
         format!(
-            "nothing is left to do for {} of --device: there are more devices than {shares} here",
+            "no work is assigned to {} of --device: there are more devices than {shares} here",
             Devices::Named(named[used..].to_vec())
         ),
         format!("name {}, or use more {shares}", counted(used as u64, "device")),

@@ -56,7 +56,7 @@ pub enum RecipeError {
     Invalid(String),
     /// This process may not have the memory for the sizes of so many files.
     #[error(
-        "the sizes of {files} files take {} of memory, which this process may not have",
+        "the sizes of {files} files need {} of memory, which this process may not have",
         ByteSize(*.bytes)
     )]
     Memory {

@@ -79,7 +79,7 @@ pub fn join(
         return Err(GroupError::Unusable { asked: choice.into(), why: tried.join("; ") });
     }
     if tried.is_empty() {
-        tried.push("it provides no PMIx or PMI, and has no MPI of its own".to_string());
+        tried.push("it provides no PMIx or PMI, and brings no MPI".to_string());
     }
     Err(GroupError::NotFound { launch: to_text(environment.launch), tried })
 }

@@ -35,7 +35,7 @@ pub enum GroupError {
         why: String,
     },
     /// A stop was requested while other processes did not respond.
-    #[error("stopped {during}; the others had not responded yet")]
+    #[error("stopped {during}; the other hosts had not responded yet")]
     Stopped {
         /// The operation in progress.
         during: &'static str,
@@ -51,7 +51,7 @@ pub enum GroupError {
         waited: Duration,
     },
     /// This process itself was suspended.
-    #[error("this process was suspended for {} s, and the others went on without it", .for_time.as_secs())]
+    #[error("this process was suspended for {} s, and the other hosts went on without it", .for_time.as_secs())]
     StoodStill {
         /// The duration.
         for_time: Duration,
@@ -94,12 +94,12 @@ impl GroupError {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => {
-                "install the launcher's own library on every host (libmpi, or libpmix), or name it \
+                "install the launcher's library on every host (libmpi, or libpmix), or name it \
                  with STORMLP_LIBMPI or STORMLP_LIBPMIX; under srun add --mpi=pmix or --mpi=pmi2; \
-                 STORMLP_GROUP=none runs every process on its own"
+                 STORMLP_GROUP=none runs every process alone"
             }
             Self::Contradiction { .. } => {
-                "start with the mpirun of that library, or name the launcher's own library with \
+                "start with the mpirun of that library, or name the launcher's library with \
                  STORMLP_LIBMPI; STORMLP_GROUP=pmix or pmi1 do not need it"
             }
             Self::Stopped { .. } => "",

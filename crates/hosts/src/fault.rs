@@ -120,7 +120,7 @@ impl Fault {
             Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",
             Self::Lock(LockError::File(_)) => "change its permissions, or use another --dir",
             Self::Transfer(error) if error.is_not_found() => {
-                "something removed it during the run: keep others out of the folder, or use \
+                "something removed it during the run: keep other programs out of the folder, or use \
                  another --dir"
             }
             Self::Transfer(error) if error.is_of_gpu() => {

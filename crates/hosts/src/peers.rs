@@ -132,7 +132,7 @@ impl Peers {
         T: Serialize + DeserializeOwned,
     {
         let first = self.exchange(own)?.into_iter().next().flatten();
-        first.ok_or_else(|| Failure::bug(anyhow::anyhow!("the first process sent nothing")))
+        first.ok_or_else(|| Failure::bug(anyhow::anyhow!("the first process sent no value")))
     }
 
     /// Continues only if all processes can.

@@ -161,13 +161,13 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
 fn client(mark: &Value) -> Option<String> {
     let mut client = mark.get("client")?.clone();
     if client.is_null() {
-        return Some("none: AU is an upper bound, without DLIO's own work".to_string());
+        return Some("none: AU is an upper bound, without DLIO's overhead".to_string());
     }
     // The mark has the times alone.
     client["cpus"] = 1.into();
     Some(match ClientCost::deserialize(&client) {
-        Ok(cost) => format!("DLIO's own work: {cost}"),
-        Err(_) => "DLIO's own time is added".to_string(),
+        Ok(cost) => format!("DLIO's overhead: {cost}"),
+        Err(_) => "DLIO's overhead is added".to_string(),
     })
 }
 

@@ -225,7 +225,7 @@ const ABOUT_RUNS: [AboutRun; 4] = [
     }),
     (
         "stormlp_run_data_mismatch",
-        "1 if data read differed from what was expected, else 0.",
+        "1 if data read differed from the data written, else 0.",
         |run| Some(f64::from(u8::from(run.mismatch().is_some()))),
     ),
     ("stormlp_run_object_requests", "Requests to an object store.", |run| {

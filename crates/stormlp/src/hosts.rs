@@ -91,7 +91,7 @@ pub(crate) fn allow(settings: &GroupSettings, needs: Needs) -> Result<(), Failur
             let what = launch.to_text();
             let message = format!("{what}, but `stormlp {command}` is for one");
             Err(Failure::usage(message).with_help(
-                "start it without the launcher; STORMLP_GROUP=none runs every process on its own",
+                "start it without the launcher; STORMLP_GROUP=none runs every process alone",
             ))
         }
         Some(_) | None => Ok(()),

@@ -328,7 +328,7 @@ impl<'a, T> Driver<'a, T> {
                 return None;
             };
             let flying = self.flying[slot.index()].as_ref();
-            let place = flying.expect("a path hands back what it was given").2;
+            let place = flying.expect("a path returns the same slot").2;
             match result {
                 Ok(moved) if moved == place.len => break (slot, Ok(moved)),
                 result => {

@@ -158,7 +158,7 @@ pub trait AcceleratorBuffer: Send {
     /// # Errors
     /// When the device fails.
     fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
-        let target = self.host_mut().expect("memory of the host, or with copies of its own");
+        let target = self.host_mut().expect("memory of the host, or with separate copies");
         target[..source.len()].copy_from_slice(source);
         Ok(())
     }
@@ -168,7 +168,7 @@ pub trait AcceleratorBuffer: Send {
     /// # Errors
     /// When the device fails.
     fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
-        let source = self.host().expect("memory of the host, or with copies of its own");
+        let source = self.host().expect("memory of the host, or with separate copies");
         target.copy_from_slice(&source[..target.len()]);
         Ok(())
     }

@@ -158,7 +158,7 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
         let verdict = verdict.and_then(|(run, files)| {
             let verified = run["verified_bytes"].as_u64().unwrap_or(0);
             match verified {
-                0 => Err("nothing was verified".to_string()),
+                0 => Err("no bytes were verified".to_string()),
                 _ if files.len() != host.len() => {
                     Err(format!("{} files, and {} from the host", files.len(), host.len()))
                 }

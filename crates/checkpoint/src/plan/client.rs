@@ -37,7 +37,7 @@ impl fmt::Display for CheckpointClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "DLIO's own time is added: {:.2} s for each GiB that a rank saves, {:.2} restores, {}",
+            "DLIO's overhead is added: {:.2} s for each GiB that a rank saves, {:.2} restores, {}",
             self.save_seconds_per_gib, self.restore_seconds_per_gib, self.origin
         )
     }

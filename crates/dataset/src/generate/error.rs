@@ -198,7 +198,7 @@ impl GenerateError {
                 "free some space, choose another --dir, or use fewer --files".to_string()
             }
             Self::Stopped { wrote: true, .. } => format!("continue with `{resume}`"),
-            Self::Stopped { .. } => "nothing was changed; --verify starts over".to_string(),
+            Self::Stopped { .. } => "no file was changed; --verify starts over".to_string(),
             Self::File(_) | Self::Manifest(_) if self.is_full() => format!(
                 "free some space and continue with `{resume}`; the files made so far are complete"
             ),
@@ -218,7 +218,7 @@ impl GenerateError {
                 format!("{first}once it can be read and written, continue with `{resume}`")
             }
             Self::ThreadGroup(_) => format!(
-                "please report it; `{resume}` keeps the complete files and makes the others"
+                "please report it; `{resume}` keeps the complete files and makes the rest"
             ),
             Self::Setup { remedy, .. } => remedy.clone(),
             Self::Locked(_) | Self::Format(_) => String::new(),

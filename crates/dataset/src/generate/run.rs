@@ -271,7 +271,7 @@ fn warnings(plan: &GeneratePlan, way: WriteWay, store: Option<&ObjectStore>) -> 
     if way.kind == PathKind::Buffered && !way.small {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
-            format!("{} does not take O_DIRECT", plan.folder.display()),
+            format!("{} does not support O_DIRECT", plan.folder.display()),
             "files were written through the page cache and may still be in memory",
         ));
     }
@@ -416,7 +416,7 @@ impl<'a> GeneratorThreads<'a> {
         let mut outcome = self.lock();
         let made = outcome.made.len() + self.survey.kept.len();
         let where_made =
-            if self.share.of > 1 { " on this host, plus those of the others" } else { "" };
+            if self.share.of > 1 { " on this host, plus the other hosts' files" } else { "" };
         if matches!(outcome.failure, None | Some(GenerateError::Stopped { .. })) {
             let files = self.context.plan.dataset.files();
             let what = format!("{made} of {files} files made{where_made}");

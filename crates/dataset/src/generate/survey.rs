@@ -213,7 +213,7 @@ fn refuse_changed(
             let path = plan.folder.join(name);
             let others = match more {
                 0 => String::new(),
-                more => format!(" (and {more} others like it)"),
+                more => format!(" (and {more} more like it)"),
             };
             let what = format!(
                 "{} is {found}, not the file that stormlp made{others}; it was left alone, and \

@@ -119,7 +119,7 @@ fn gone(
     (!made.is_empty()).then(|| {
         warn(
             format!(
-                "files of this dataset are missing, and others are read in their place: {}",
+                "files of this dataset are missing, and other files are read in their place: {}",
                 list(made.iter(), made.len() as u64)
             ),
             remedy.to_string(),

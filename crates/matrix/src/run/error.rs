@@ -62,7 +62,7 @@ impl From<MatrixError> for Failure {
                 "raise the limit on the size of files (ulimit -f), or use a smaller --file-size"
             }
             MatrixError::Replaced { .. } => {
-                "move it away, and keep others out of the folder while a run uses it"
+                "move it away, and keep other programs out of the folder while a run uses it"
             }
             MatrixError::Hosts(error) => error.remedy(),
             MatrixError::ThreadGroup(ThreadGroupError::Start(_)) => {

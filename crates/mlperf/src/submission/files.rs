@@ -143,7 +143,7 @@ pub(super) fn configs(submission: &Submission, group: &RunGroup, leaves: &[Leaf]
         let folder = join(&leaf.path, "dlio_config");
         if !submission.tree.is_folder(&folder) {
             let fact = if submission.tree.is_folder(&join(&leaf.path, ".hydra")) {
-                "it is .hydra here, as DLIO leaves it on its own"
+                "it is .hydra here, as DLIO alone leaves it"
             } else {
                 "the folder is missing"
             };
@@ -199,7 +199,7 @@ pub(super) fn run_count(submission: &Submission, group: &RunGroup) -> Vec<Findin
             names(group)
         );
         let remedy = if found > wanted {
-            format!("keep {wanted} consecutive runs, and no others")
+            format!("keep {wanted} consecutive runs only")
         } else {
             format!("run {} more, one after the other", wanted - found)
         };
@@ -224,7 +224,7 @@ pub(super) fn gaps(_: &Submission, group: &RunGroup) -> Vec<Finding> {
                 faults.push(failed(leaf, fact, "check the clock of the host, and run again"));
             }
             None => {
-                let fact = "summary.json has no start and end";
+                let fact = "summary.json states no start and end";
                 faults.push(unknown(leaf, fact, "copy summary.json again as DLIO wrote it"));
             }
         }

@@ -210,10 +210,10 @@ pub(crate) const AGGREGATES: [(&str, &str); 5] = [
 /// 6.3.4: the summary combines the figures of the ranks: sums over ranks, means over trials, and
 /// the maximum P95. Ranks that did not read from storage have no figures.
 pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
-    let fact = "its figures are those of the ranks' files that are there";
+    let fact = "figures match the rank files found";
     check_runs(group, fact, |run, faults| {
         if !run.summary.is_found() {
-            let fact = "there is no summary.json; without it, the report has no row";
+            let fact = "without summary.json, the report shows no row";
             let fault = failed(run, fact, COPY_FROM_RESULTS);
             faults.push(fault.officially(Official::Warns));
         }
@@ -222,7 +222,7 @@ pub(super) fn aggregates(submission: &Submission, group: &RunGroup) -> Vec<Findi
             let cpu_ranks = summary["cpu_tier_ranks"].as_array().map_or(0, Vec::len) as u64;
             if cpu_ranks > 0 && cpu_ranks >= count("rank_count") {
                 let fact = format!("option {option}: all ranks were served from memory");
-                let remedy = "use more users or less memory: nothing was read";
+                let remedy = "use more users or less memory: no object was read";
                 faults.push(only_open(group, run, fact, remedy));
             }
             let mut trials: BTreeMap<String, Vec<Value>> = BTreeMap::new();

@@ -89,7 +89,7 @@ fn described(submission: &Submission, rule: &str) -> Vec<Finding> {
 pub(super) fn remap_time(submission: &Submission) -> Vec<Finding> {
     package_rule(submission, |faults| {
         faults.extend(described(submission, REMAP_TIME));
-        "descriptions have the time that remapping takes".to_string()
+        "descriptions state the time for remapping".to_string()
     })
 }
 

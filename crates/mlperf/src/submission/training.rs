@@ -132,7 +132,7 @@ pub(super) fn utilisation(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let findings = group.runs.iter().enumerate().map(|(index, leaf)| {
         let flag = leaf.summary.value["metric"]["train_au_meet_expectation"].as_str();
         let (Some(au), Some(flag)) = (leaf.metric("train_au_mean_percentage"), flag) else {
-            return unknown(leaf, "summary.json has no AU", "run it to its end");
+            return unknown(leaf, "summary.json states no AU", "run it to its end");
         };
         let threshold = workload_of(group, leaf).map(|workload| workload.metric.au * 100.0);
         let met = flag == "success";

@@ -118,7 +118,7 @@ impl Comparison {
             |side: &[Source]| side.first().map_or(String::new(), |one| one.command.clone());
         if self.figures.is_empty() {
             return format!(
-                "nothing to compare: the baseline ({}) and the other ({}) have no figure in common",
+                "no figures to compare: the baseline ({}) and the other ({}) have no figure in common",
                 command(&self.baseline),
                 command(&self.candidate)
             );
@@ -266,7 +266,7 @@ impl Comparison {
         let different: Vec<&Compared> = self.figures.iter().filter(called).collect();
         let (name, mut shown) = match different.is_empty() {
             true => ("headline figures", self.figures.iter().filter(|one| one.headline).collect()),
-            false => ("what differs", different),
+            false => ("differences", different),
         };
         shown.sort_by(|a, b| b.change().total_cmp(&a.change()));
         let mut columns = vec![word("of", 0, |one: &&Compared| one.subject.clone())];

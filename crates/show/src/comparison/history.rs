@@ -145,7 +145,7 @@ impl History {
         }
         if series.len() < 2 * SHORTEST {
             let found = are(series.len());
-            warnings.push(format!("{found} too few to tell: it takes {} or more", 2 * SHORTEST));
+            warnings.push(format!("{found} too few to tell: use at least {}", 2 * SHORTEST));
         }
         let mut history = Self {
             sentence: String::new(),

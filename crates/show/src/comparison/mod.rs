@@ -413,8 +413,7 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         let status = status(named.report.ending());
         if status != "complete" {
             let name = &named.name;
-            of_reports
-                .push(format!("{name} is {status}: it contains only what was measured until then"));
+            of_reports.push(format!("{name} is {status}: it contains only the results until then"));
         }
         let doubt = named.report.head().integrity.doubt();
         of_reports.extend(doubt.map(|doubt| format!("{} {doubt}", named.name)));

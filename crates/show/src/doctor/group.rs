@@ -68,7 +68,7 @@ pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
     let count = hosts.len();
     let list = hosts.join(",");
     let mut document = Document::new(format!(
-        "One process on each of {}; the rest of the line is stormlp's own",
+        "One process on each of {}; the rest of the line is stormlp's",
         counted(count as u64, "host")
     ));
     let facts = &mut document.brief;

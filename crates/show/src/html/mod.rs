@@ -86,7 +86,7 @@ pub fn lead(report: &dyn Shown) -> Result<String, String> {
         Some(chart) => chart::svg(chart, Form::Alone),
         None => {
             let absent: Vec<&str> = groups.iter().flat_map(|g| &g.absent).map(|s| &**s).collect();
-            Err(format!("the report has nothing to draw: {}", absent.join("; ")))
+            Err(format!("the report contains no data for a chart: {}", absent.join("; ")))
         }
     }
 }
@@ -210,7 +210,7 @@ impl HtmlPage<'_> {
             self.text.push("</section>\n");
         }
         if !sheet.is_answer {
-            self.facts("What ran where", &document.all_facts());
+            self.facts("Paths and evidence", &document.all_facts());
         }
         self.facts("Settings", &sheet.settings);
         self.facts("Machine", &sheet.machine);

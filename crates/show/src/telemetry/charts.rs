@@ -23,7 +23,7 @@ pub fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> us
 }
 
 /// Why there is no chart over time.
-pub const NO_COURSE: &str = "the report contains fewer than two intervals, or nothing was moved";
+pub const NO_COURSE: &str = "the report contains fewer than two intervals, or no bytes were moved";
 
 /// Devices, host, network and GPUs over time, with labelled marks.
 pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, String)]) -> Group {

@@ -208,7 +208,7 @@ mod tests {
         ] {
             let mut find = FindMax::begun(1);
             let mut search = Search::new(4, 100, 1);
-            assert_eq!(find.known(), "nothing is known yet");
+            assert_eq!(find.known(), "no result yet");
             for (count, au, bound) in [(4, 99.0, Bound::Compute), (7, 60.0, bound)] {
                 let tried = tried(count, au, bound);
                 search.tell(tried.trial(90.0));

@@ -87,7 +87,7 @@ pub struct QueuedCopy {
 impl QueuedCopy {
     /// Runs the copy synchronously.
     pub fn run(&mut self) {
-        let host = self.host.host_mut().expect("the host's own memory");
+        let host = self.host.host_mut().expect("host memory");
         let host = &mut host[..self.len];
         self.result = match self.direction {
             Direction::Read => self.accelerator.copy_in(host),

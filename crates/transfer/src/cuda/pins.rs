@@ -47,7 +47,7 @@ impl Pins {
                     let page_kib = rustix::param::page_size() >> 10;
                     pins.shortfall = Some(format!(
                         "bounce buffers are not pinned for CUDA: one shares a page of {page_kib} \
-                         KiB with pinned memory, and the others were unpinned again; use an \
+                         KiB with pinned memory, and the rest were unpinned again; use an \
                          --io-size in whole pages"
                     ));
                     break;

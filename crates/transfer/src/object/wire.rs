@@ -402,7 +402,7 @@ fn receive(stream: &mut Stream, target: &mut [u8], timeout: Duration) -> Result<
         match stream.read(target) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if stalls(&error) => {
-                let what = if timeout == STALL_TIMEOUT { "nothing came" } else { "no answer" };
+                let what = if timeout == STALL_TIMEOUT { "no data came" } else { "no answer" };
                 return Err(silent(what, timeout));
             }
             other => return Ok(other?),

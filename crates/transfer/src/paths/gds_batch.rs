@@ -44,7 +44,7 @@ impl GdsBatchPath {
             let most = properties.max_batch_entries;
             return Err(TransferError::Unavailable {
                 what: format!("a batch of {capacity} entries"),
-                reason: format!("cuFile takes at most {most} (properties.io_batchsize)"),
+                reason: format!("cuFile accepts at most {most} (properties.io_batchsize)"),
                 remedy: format!("use --queue-depth {most} or less, or raise io_batchsize (to 256)"),
             });
         }

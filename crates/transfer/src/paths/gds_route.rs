@@ -219,7 +219,7 @@ fn gap_of_the_setting(seen: &RouteCounts<'_>) -> Option<String> {
         return Some("nvidia-fs did not see all of them".to_string());
     }
     if seen.has_targets_of_their_own {
-        return Some("file systems with a route of their own may use POSIX calls".to_string());
+        return Some("file systems with a separate route may use POSIX calls".to_string());
     }
     (seen.unbound > 0).then(|| {
         let are = if seen.unbound == 1 { "is" } else { "are" };

@@ -54,7 +54,7 @@ impl TransferPath for NullPath {
     fn evidence(&self) -> Evidence {
         Evidence {
             effective_path: Some(PathKind::Null),
-            summary: "nothing was moved; the figure is the harness's own ceiling".to_string(),
+            summary: "no bytes were moved; the figure is the ceiling of stormlp itself".to_string(),
             ..Evidence::default()
         }
     }

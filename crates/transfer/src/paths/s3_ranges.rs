@@ -38,7 +38,7 @@ impl ReadRanges {
         match self.0.get_mut(&offset) {
             Some(before) if before.bytes != bytes => {}
             Some(before) if before.checksum == checksum => before.reads += 1,
-            Some(_) => return Err("these bytes were others when they were read before".to_string()),
+            Some(_) => return Err("the object changed between two reads of this range".to_string()),
             None if !is_full => {
                 self.0.insert(offset, ReadRange { bytes, checksum, reads: 1 });
             }

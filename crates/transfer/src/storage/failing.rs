@@ -45,7 +45,7 @@ impl Failing {
             if count < fault.nth {
                 let what =
                     fault.operation.map_or("calls".to_string(), |one| format!("{one} calls"));
-                lines.push(format!("nothing failed: there were {count} {what}"));
+                lines.push(format!("no fault occurred: there were {count} {what}"));
             }
         }
         lines

@@ -18,7 +18,7 @@ const NOTES: &[(&str, &str)] = &[
     ("product_nodes", "storage nodes; leave out with local storage"),
     ("product_switches", "inside the product; leave out without any, and in a cloud"),
     ("total_rack_units", "of product nodes and switches; leave out in a cloud"),
-    ("rack_power_supplies", "leave out unless racks have their own, and in a cloud"),
+    ("rack_power_supplies", "leave out in a cloud, and unless each rack has one"),
     ("clients.quantity", "this machine; the number of such clients"),
     ("chassis.rack_units", "leave out in a cloud"),
     ("chassis.power", "leave out in a cloud"),

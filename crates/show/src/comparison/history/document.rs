@@ -111,7 +111,7 @@ impl History {
         let days = days(&self.reports.iter().map(|one| &*one.started_at).collect::<Vec<_>>());
         let mut group = Group::new("Over all reports");
         for figure in self.figures.iter().filter(|one| one.headline || !one.changes.is_empty()) {
-            group.add(&figure.name, chart(figure, &days), "it takes two reports or more");
+            group.add(&figure.name, chart(figure, &days), "use two reports or more");
         }
         vec![group]
     }

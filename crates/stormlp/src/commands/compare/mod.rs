@@ -227,7 +227,7 @@ fn compared(
     {
         let [one, of_other] = [first, other].map(|named| kind(named).name());
         let message = format!(
-            "nothing to compare: {} is the report of `stormlp {one}`, and {} of `stormlp {of_other}`",
+            "no figures to compare: {} is the report of `stormlp {one}`, and {} of `stormlp {of_other}`",
             first.name, other.name
         );
         let help = "compare reports of the same command; `stormlp report DIR` lists a folder's";
