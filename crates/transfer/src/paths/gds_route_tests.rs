@@ -257,7 +257,7 @@ fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
     for (seen, why) in [
         (counting(kernel(0, Some(0))), "nvidia-fs did not see all"),
         (unbound, "1 transfer that is not aligned"),
-        (network, "file systems with a route of their own"),
+        (network, "file systems with a separate route"),
     ] {
         let verdict = judge(&seen);
         assert_eq!(verdict.route, Route::Unknown, "{why}");
