@@ -25,6 +25,7 @@ import argparse
 import re
 import subprocess
 import sys
+from bisect import bisect_right
 from pathlib import Path
 
 HABITS = {
@@ -119,14 +120,18 @@ def collect(root, binary):
 
 
 def found_in(lines, habit, expression):
+    """The places of a habit, with sentences continued from line to line."""
+    joined, starts = "", []
     for at, (number, text) in enumerate(lines):
-        for match in expression.finditer(text):
-            rest = " ".join([text[match.end():], *(more for _, more in lines[at + 1:at + 3])])
-            end = re.search(r"[.?!:;](?:\s|$)", rest)
-            asks = end and end.group()[0] == "?" or ASKING.search(text[:match.start()])
-            if habit == "what" and asks:
-                continue
-            yield number, text.strip()
+        follows = at and lines[at - 1][0] == number - 1
+        joined += (" " if follows else " | ") + text.strip()
+        starts.append(len(joined) - len(text.strip()))
+    for match in expression.finditer(joined):
+        end = re.search(r"[.?!:;|](?:\s|$)", joined[match.end():])
+        asks = end and end.group()[0] == "?" or ASKING.search(joined[:match.start()][-60:])
+        if habit == "what" and asks:
+            continue
+        yield lines[bisect_right(starts, match.start()) - 1]
 
 
 def main():
@@ -151,7 +156,7 @@ def main():
             expression = re.compile(expression, re.I)
             places = {}
             for name, lines in sources:
-                hits = [(name, *hit) for hit in found_in(lines, habit, expression)]
+                hits = [(name, number, text.strip()) for number, text in found_in(lines, habit, expression)]
                 places.setdefault(name, []).extend(hits)
             count = sum(map(len, places.values()))
             ours, limit = count * 10_000 / max(words, 1), max(2 * rate, FLOOR)
