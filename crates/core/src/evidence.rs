@@ -343,7 +343,7 @@ impl ObjectStore {
         let lost = of(
             self.retries_after_loss,
             "connections broke or stood still",
-            "look at the network, at what lies before the endpoint, and whether the endpoint was \
+            "look at the network, at proxies before the endpoint, and whether the endpoint was \
              restarted",
         );
         refused.into_iter().chain(lost)

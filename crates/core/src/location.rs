@@ -81,7 +81,11 @@ impl<'a> ObjectName<'a> {
             return Err(format!("key `{key}` has `.`, `..` or `//` in it, which URLs cannot keep"));
         }
         if key.len() > Self::KEY_BYTES {
-            return Err(format!("a key of {} bytes; the most are {}", key.len(), Self::KEY_BYTES));
+            return Err(format!(
+                "a key of {} bytes; the maximum is {}",
+                key.len(),
+                Self::KEY_BYTES
+            ));
         }
         Ok(Self { bucket, key })
     }

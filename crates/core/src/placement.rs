@@ -187,7 +187,7 @@ fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
         if known && cpus.within(&allowed) != *cpus {
             problems.machine(
                 format!("--cpus {cpus}: this process may run on {allowed}"),
-                "name others, or widen its CPU set",
+                "name other CPUs, or widen its CPU set",
             );
         }
     }

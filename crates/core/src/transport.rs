@@ -278,7 +278,7 @@ pub fn depth_in_cufile(
     let warning = Warning::new(
         WarningKind::KnownIssue,
         format!(
-            "cuFile takes {} of {} transfers in flight on {path} ({named}): other paths have more",
+            "cuFile accepts {} of {} transfers in flight on {path} ({named}): other paths have more",
             most * threads,
             wanted * threads
         ),

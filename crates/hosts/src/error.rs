@@ -104,7 +104,7 @@ impl GroupError {
             }
             Self::Stopped { .. } => "",
             Self::Unusable { .. } => {
-                "use STORMLP_GROUP=auto, or see `stormlp doctor` under the launcher for what is available"
+                "use STORMLP_GROUP=auto, or see `stormlp doctor` under the launcher"
             }
             Self::Silent { .. } => {
                 "check that stormlp still runs on every host and that its storage responds; \

@@ -273,8 +273,8 @@ impl Peers {
             Warning::new(
                 WarningKind::Hosts,
                 format!(
-                    "the clock of {} is {apart:.1} s behind that of {}: durations are right, times \
-                     in logs do not match",
+                    "the clock of {} is {apart:.1} s behind the clock of {}: durations are right, \
+                     times in logs do not match",
                     behind.hostname, ahead.hostname
                 ),
                 "synchronise clocks (NTP)",

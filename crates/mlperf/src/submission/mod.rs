@@ -32,9 +32,8 @@ pub use rule::{Finding, FindingKind, Official};
 pub use survey::{Submission, TreeShape};
 
 /// The notice in every report that names MLPerf.
-pub const NOTICE: &str = "Only MLCommons' own tool, mlpstorage, makes submissions; nothing that \
-    stormlp measures or writes is an MLPerf result, and MLCommons Association has verified none of \
-    it.";
+pub const NOTICE: &str = "Only MLCommons' tool, mlpstorage, makes submissions. stormlp's measurements \
+    and files are not MLPerf results, and MLCommons Association has not verified them.";
 
 #[cfg(test)]
 mod tests;

@@ -55,7 +55,7 @@ pub(super) fn edition(submission: &Submission) -> Vec<Finding> {
         Some((leaf, all.into_iter().find(|(edition, _)| edition != NEWEST)?))
     });
     let faults = others.map(|(leaf, (edition, from))| {
-        let fact = format!("it is a run of v{edition} ({from}); others are of v{NEWEST}");
+        let fact = format!("it is a run of v{edition} ({from}); other runs are of v{NEWEST}");
         failed(leaf, fact, "remove it: different editions are different submissions")
     });
     or_passed(faults, "", format!("all runs are of v{NEWEST}"))
@@ -73,7 +73,7 @@ pub(super) fn verification(_: &Submission, group: &RunGroup) -> Vec<Finding> {
                 Some(failed(path, "mlpstorage marked it INVALID", remedy))
             }
             (Some("open"), Some("closed")) => {
-                let remedy = "submit the result to open, or run again without what made it open";
+                let remedy = "submit the result to open, or run again within the closed rules";
                 Some(failed(path, "mlpstorage marked it OPEN, but it is in closed/", remedy))
             }
             (Some("open"), None) => Some(passed_open(path, "mlpstorage marked it OPEN")),

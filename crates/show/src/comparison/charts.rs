@@ -23,7 +23,7 @@ impl Comparison {
         let rows = shown.filter_map(bar).collect();
         let chart = Chart::stacked(what, "% of the baseline", &parts, rows);
         let limit = |chart: Chart| chart.limit(100.0, &*self.names[0]);
-        let note = "What is possibly more is the interval of a figure: it differs from the \
+        let note = "The part \"possibly more\" is the interval of a figure: it differs from the \
                     baseline if the line is outside.";
         let why = "no figure has an interval that can be drawn";
         group.add(what, chart.map(limit).map(|chart| chart.note(note)), why);

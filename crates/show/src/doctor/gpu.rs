@@ -17,7 +17,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
             .map_or_else(|| "memory unknown".to_string(), |b| ByteSize(b).to_string());
         let address = device.pci_address.as_deref().unwrap_or("PCI address unknown");
         let part = device.part.map_or_else(String::new, |part| {
-            format!(", {}: BAR1 and telemetry below are not its own", part.words())
+            format!(", {}: BAR1 and telemetry below are the whole GPU's", part.words())
         });
         facts.add(
             format!("cuda:{}", device.index),

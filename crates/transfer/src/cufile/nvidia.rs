@@ -211,12 +211,12 @@ pub(super) fn remedy(call: &str, code: i32) -> &'static str {
             "check the syntax of cufile.json (CUFILE_ENV_PATH_JSON, else /etc/cufile.json)"
         }
         5027 | 5030 if call == REGISTER && Path::new("/run/udev/data").is_dir() => {
-            "use a folder on ext4 or xfs, or on tmpfs or overlay with libcufile 1.16 or newer: it takes \
-             no others"
+            "use a folder on ext4 or xfs, or on tmpfs or overlay with libcufile 1.16 or newer, and no \
+             other"
         }
         5027 | 5030 if call == REGISTER => {
             "in a container add `-v /run/udev:/run/udev:ro`; libcufile looks up the file system in \
-             udev's data, and takes local files on ext4 and xfs in every version, on tmpfs and \
+             udev's data, and accepts local files on ext4 and xfs in every version, on tmpfs and \
              overlay from 1.16 on"
         }
         5001 | 5010 | 5033 | 5048 => {

@@ -156,9 +156,9 @@ impl ObjectFault {
             }
             Self::Refused(refusal) | Self::Kept(refusal) => refusal.remedy(),
             Self::Answer(_) => {
-                "compare with another client: the endpoint, or what lies before it, is at fault"
+                "compare with another client: the endpoint, or a proxy before it, is at fault"
             }
-            Self::Data(_) => "write the object again, and look for what changed it",
+            Self::Data(_) => "write the object again, and find out why it changed",
         }
     }
 

@@ -190,7 +190,7 @@ impl Refusal {
                  bucket's: correct them"
             }
             (_, "BadDigest") => {
-                "what was sent was changed on its way, or in memory: check the network, what lies \
+                "the data was changed on its way, or in memory: check the network, proxies \
                  before the endpoint, and this machine's memory"
             }
             (_, "NoSuchBucket") => "create the bucket first, or correct its name",
