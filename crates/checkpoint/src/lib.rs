@@ -1,6 +1,6 @@
 //! Checkpoints: `checkpoint`.
 //!
-//! Ranks write and read the files of a model whose layout follows from its architecture and
+//! Ranks write and read the files of a model; their layout follows from its architecture and
 //! parallelism.
 
 #![forbid(unsafe_code)]

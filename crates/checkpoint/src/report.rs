@@ -1,8 +1,8 @@
 //! Results of a checkpoint run: durations and rates over ranks and over checkpoints, by each
 //! arithmetic in use.
 //!
-//! MLPerf's rules use the slowest rank's duration and the lowest rank's throughput. DLIO, whose
-//! numbers are published, uses rank 0's duration, divides all bytes by it and averages the rates.
+//! MLPerf's rules use the slowest rank's duration and the lowest rank's throughput. DLIO, which
+//! publishes its numbers, uses rank 0's duration, divides all bytes by it and averages the rates.
 //! The two can differ by a large factor, so both are always reported by name.
 
 use derive_more::{Add, AddAssign, Div};
@@ -152,7 +152,7 @@ pub struct CheckpointResults {
     pub summary: Summary,
     /// Total duration of the run, pauses included, in seconds.
     pub elapsed_seconds: f64,
-    /// Bytes whose content was verified as correct; 0 without `--verify`.
+    /// Bytes verified as correct; 0 without `--verify`.
     pub verified_bytes: u64,
     /// CPU seconds of the process in user mode, saves and restores together.
     pub cpu_user_seconds: f64,
@@ -261,7 +261,7 @@ fn mean_parts(ranks: &[RankResult]) -> PartSeconds {
     busy(ranks).fold(PartSeconds::default(), |sum, rank| sum + rank.parts) / count
 }
 
-/// Means of one kind of phase; `None` if nothing ran.
+/// Means of one kind of phase; `None` if none ran.
 pub fn summarise(results: &[CheckpointResult]) -> Option<PhaseSummary> {
     if results.is_empty() {
         return None;

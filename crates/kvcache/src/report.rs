@@ -1,8 +1,8 @@
-//! Results of a run: what each trial moved, served and took, and means over the trials.
+//! Results of a run: bytes, requests and times of each trial, and means over the trials.
 //!
 //! A trial is a window of fixed length in which users send requests. The client of the v3.0 round
-//! also counts what its threads move after the window and divides all by the window's length. Here
-//! both are apart, and rates are of the window alone.
+//! also counts transfers after the window and divides all by the window's length. Here both are
+//! apart, and rates are of the window alone.
 
 mod nothing;
 mod servers;
@@ -26,7 +26,7 @@ pub(crate) use servers::unwritten_percent;
 
 use crate::plan::{Class, FindServers, KvcachePlan};
 
-/// Fewest samples for a percentile: one lies beyond it.
+/// Minimum number of samples for a percentile: one lies beyond it.
 const FEWEST_FOR_P95: u64 = 20;
 /// If more of the sampled objects is in the page cache when their reads begin, the drop had no
 /// effect.
@@ -146,13 +146,13 @@ pub struct Lookups {
     pub other_turn_hits: u64,
     /// Those that were not written yet, or deleted.
     pub other_turn_misses: u64,
-    /// First reads of a request's own object.
+    /// First reads of a request's object.
     pub own_hits: u64,
-    /// Own objects that were deleted before they were read, and written again.
+    /// Objects of requests that were deleted before they were read, and written again.
     pub own_misses: u64,
     /// System prompts: none is ever stored.
     pub prompt_misses: u64,
-    /// First reads of their own object by requests that begin with a system prompt.
+    /// First reads of their object by requests that begin with a system prompt.
     pub own_hits_with_prompt: u64,
     /// Reads of objects in memory of the host.
     pub memory_hits: u64,
@@ -218,7 +218,7 @@ impl TimesMs {
     }
 }
 
-/// What is timed in a trial: whole objects and requests, those after the window included.
+/// Times measured in a trial: whole objects and requests, those after the window included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -229,7 +229,7 @@ pub enum Timed {
     Read,
     /// Writing an object to the page cache: creating the file, and all its writes.
     Write,
-    /// `fsync` of an object: what the original calls the write of the device.
+    /// `fsync` of an object: the original calls it the write of the device.
     Fsync,
     /// Both: until an object is durable.
     Persist,
@@ -257,9 +257,9 @@ pub struct TrialResult {
     pub window_seconds: f64,
     /// From the start until the last thread was done, in seconds.
     pub total_seconds: f64,
-    /// What was read.
+    /// Reads.
     pub read: ObjectsMoved,
-    /// What was written.
+    /// Writes.
     pub written: ObjectsMoved,
     /// Read rate within the window.
     pub read_gib_per_second: f64,
@@ -281,13 +281,13 @@ pub struct TrialResult {
     /// Prompts that loaded prefixes; then objects are chunks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<PromptsServed>,
-    /// Times of what was timed.
+    /// The measured times.
     pub times_ms: BTreeMap<Timed, TimesMs>,
     /// Where objects were looked for.
     pub lookups: Lookups,
     /// Objects that made room.
     pub evictions: Evictions,
-    /// Page cache residency around reads; `None` if the kernel does not report it, or nothing was
+    /// Page cache residency around reads; `None` if the kernel does not report it, or no byte was
     /// read.
     pub residency: Option<SampledResidency>,
     /// Bytes of the block devices from the start until the last thread was done; `None` without a
@@ -300,7 +300,7 @@ pub struct TrialResult {
     /// Times of single requests, for MLPerf's files; they are never saved.
     #[serde(skip)]
     pub request_seconds: Option<RequestSeconds>,
-    /// What each of several hosts measured, by rank; the rest is of all of them together.
+    /// The measurements of each of several hosts, by rank; the rest is of all of them together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostTrial>,
 }
@@ -315,12 +315,12 @@ pub struct RequestSeconds {
     pub storage: Vec<f64>,
     /// Writing its object and `fsync`; 0 if the object was there, or in memory.
     pub write: Vec<f64>,
-    /// Reading its own object, all times together; only of requests that read it.
+    /// Reading its object, all times together; only of requests that read it.
     pub decode: Vec<f64>,
 }
 
 impl RequestSeconds {
-    /// Adds those of another host.
+    /// Adds the times of another host.
     pub(crate) fn add(&mut self, other: &Self) {
         self.request.extend(&other.request);
         self.storage.extend(&other.storage);
@@ -329,7 +329,7 @@ impl RequestSeconds {
     }
 }
 
-/// What one of several hosts measured in a trial, which all began at the same moment.
+/// Measurements of one of several hosts in a trial, which all began at the same moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostTrial {
@@ -348,7 +348,7 @@ impl TrialResult {
         alone.into_iter().chain(self.hosts.iter().map(|host| &host.result))
     }
 
-    /// Whether storage did nothing in it.
+    /// Whether storage did no work in it.
     pub fn moved_nothing(&self) -> bool {
         self.read.all_bytes() + self.written.all_bytes() == 0
     }
@@ -375,7 +375,7 @@ pub struct PassSummary {
     pub write_gib_per_second: MeanAndDeviation,
     /// Tokens per second of the window.
     pub tokens_per_second: MeanAndDeviation,
-    /// The largest 95th percentile of reading an object, of any host and trial, as MLPerf takes it.
+    /// The largest 95th percentile of reading an object, of any host and trial, as in MLPerf.
     pub read_p95_ms_max: Option<f64>,
     /// The same of `fsync`, which MLPerf calls the write of the device.
     pub fsync_p95_ms_max: Option<f64>,
@@ -396,7 +396,8 @@ pub struct KvcacheResults {
     /// How several hosts found each other, and the cost of synchronising them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupFacts>,
-    /// A search for the most servers; all other results are of the full run at its answer.
+    /// A search for the maximum number of servers; all other results are of the full run at its
+    /// answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_max: Option<FindServers>,
 }

@@ -82,7 +82,7 @@ pub struct MixedParts {
     pub writes: Transfers,
 }
 
-/// The transfers of a job, or those of a mix in one direction.
+/// The transfers of a job, or a mix's in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Transfers {
@@ -154,7 +154,7 @@ pub struct Measurement {
     pub cpu_user_seconds: f64,
     /// System CPU time of the process over the measured time.
     pub cpu_system_seconds: f64,
-    /// User and system CPU time per GiB moved; 0 if nothing moved.
+    /// User and system CPU time per GiB moved; 0 if no byte moved.
     pub cpu_seconds_per_gib: f64,
     /// Progress of the cell over time.
     #[serde(flatten)]
@@ -373,8 +373,8 @@ pub struct KneePoint {
     pub throughput_bytes_per_second: f64,
 }
 
-/// The fewest transfers in flight that come within 2 % of the best bandwidth; among
-/// equals, the setting with the fewest threads.
+/// The smallest number of transfers in flight that comes within 2 % of the best bandwidth; among
+/// equals, the setting with the smallest number of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knee {

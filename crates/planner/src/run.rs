@@ -1,5 +1,5 @@
-//! Determines how many accelerators storage can feed by simulating runs: those needed to find the
-//! largest number, those of its [`range`], and those shown in tables.
+//! Determines how many accelerators storage can feed by simulating runs: to find the largest
+//! number, for its [`range`], and for tables.
 
 mod range;
 mod whole;
@@ -33,7 +33,7 @@ const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 /// The table ends at devices that feed about this many accelerators.
 const MOST_IN_ROWS: u32 = 1000;
 
-/// Most whole runs to confirm the number of devices found with parts of runs.
+/// Maximum number of whole runs to confirm the number of devices found with parts of runs.
 const MOST_CONFIRMATIONS: u32 = 6;
 
 /// Why a request cannot be answered.
@@ -110,8 +110,8 @@ pub fn answer(
     })
 }
 
-/// What limits one accelerator more than `largest`. Where a client is given, what storage feeds `alone`
-/// tells: waiting times do not, as both take a part of them.
+/// The limit of one accelerator more than `largest`. If a client is given, the number that storage
+/// feeds `alone` tells it: waiting times do not, as both take a part of them.
 fn limit_beside(largest: u32, found: Limit, alone: Option<&Alone>, sizing: &Sizing) -> Limit {
     match alone.filter(|_| sizing.client().is_some()) {
         Some(alone) if alone.largest > largest => (LimitedBy::Client, None),
@@ -125,7 +125,7 @@ fn demand(plan: &TrainPlan) -> f64 {
     plan.demand_bytes_per_second() * plan.passes()
 }
 
-/// What limits, and which part of storage if that does.
+/// The limit, and its part of storage if it is storage.
 type Limit = (LimitedBy, Option<StoragePart>);
 /// Accelerators, hosts and devices.
 type Numbers = (u32, u32, u32);
@@ -241,7 +241,7 @@ impl Study<'_> {
         Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
     }
 
-    /// What limits one accelerator more than `largest`.
+    /// The limit of one accelerator more than `largest`.
     fn limit_above(&mut self, largest: u32, devices: u32) -> Result<Limit, SizingError> {
         if largest >= self.sizing.most_accelerators() {
             // The hosts are full, or the end of the search is reached.
@@ -260,8 +260,8 @@ impl Study<'_> {
         Ok((prediction.limited_by, prediction.storage_part()))
     }
 
-    /// Fewest hosts and devices for this many accelerators: first the hosts, with ample devices, then
-    /// the devices for those.
+    /// Minimum number of hosts and devices for this many accelerators: first the hosts, with ample
+    /// devices, then the devices for these hosts.
     fn needed(&mut self, accelerators: u32) -> Result<Need, SizingError> {
         let sizing = self.sizing;
         if sizing.storage.model.surface.is_some() {
@@ -356,7 +356,7 @@ impl Study<'_> {
         counts.into_iter().map(row).collect()
     }
 
-    /// Rows with the most accelerators for several numbers of devices.
+    /// Rows with the maximum number of accelerators for several numbers of devices.
     fn over_devices(&mut self) -> Result<Vec<AtCount>, SizingError> {
         let storage = &self.sizing.storage.model;
         if storage.surface.is_some() {

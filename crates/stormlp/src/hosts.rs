@@ -1,4 +1,4 @@
-//! The processes started together by a launcher: how a command joins the others and leaves them.
+//! The processes started together by a launcher: how a command joins the rest and leaves them.
 
 use std::fs;
 use std::process::ExitCode;
@@ -19,12 +19,13 @@ const PATIENCE: Timeouts =
 /// The shortest heartbeat timeout: a working host can be this late.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Grace period that a stopped process gives the others to end by themselves before it ends them.
+/// Grace period that a stopped process gives the other processes to end by themselves before it
+/// ends them.
 const GRACE: Duration = Duration::from_millis(1500);
-/// The same for a process that lost a host, which the others detect as soon.
+/// The same for a process that lost a host, which the other processes detect as soon.
 const SHORT_GRACE: Duration = Duration::from_millis(800);
 
-/// Time for the first process to report for all why none can start, and to end the others.
+/// Time for the first process to report for all why none can start, and to end the other processes.
 const FIRST_SPEAKS: Duration = Duration::from_secs(2);
 
 /// How processes of a launcher find each other: auto, mpi, pmix or pmi1; with none, each is a run of
@@ -119,8 +120,8 @@ pub(crate) fn join(
 
 /// Reports why this process cannot start, and ends the processes a launcher started with it, which
 /// would wait for it. `tell` prints the message; its argument says whether there are other
-/// processes. Most often none of them can start, and the first has ended the others before they
-/// report it too.
+/// processes. Usually none of them can start, and the first has ended the rest before they report
+/// it too.
 pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
     let environment = Environment::of_process();
     let of_many = environment.size() != Some(1)
@@ -138,8 +139,8 @@ pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Reports how a command ended, and leaves the others: cleanly if all ended alike, else so that
-/// they end too.
+/// Reports how a command ended, and leaves the other processes: cleanly if all ended in the same
+/// way, otherwise so that they end too.
 pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     let failure = match outcome {
         Ok(()) => {

@@ -126,7 +126,7 @@ static DETAILS: OnceLock<bool> = OnceLock::new();
 /// Width of text for a reader other than a terminal, such as a launcher or a pipe.
 const PIPE_COLUMNS: usize = 100;
 
-/// Decides whether text shows everything, or what fits a screen. `STORMLP_DETAILS=1` asks for
+/// Decides whether text shows everything, or only a screen. `STORMLP_DETAILS=1` asks for
 /// everything, too, for the logs of batch jobs.
 pub(crate) fn show_details(details: bool) {
     let _ = DETAILS.set(details || std::env::var_os("STORMLP_DETAILS").is_some_and(|v| v == "1"));
@@ -149,7 +149,7 @@ pub(crate) fn drawn(document: &Document) -> String {
     }
 }
 
-/// Width of stdout in columns: `COLUMNS`, or that of the terminal.
+/// Width of stdout in columns: `COLUMNS`, or the terminal's.
 fn width() -> usize {
     let from_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());

@@ -1,5 +1,5 @@
 //! Draws the events of a run on stderr: one line for the current phase or the current cell of a
-//! matrix, as a bar on a terminal and as occasional lines elsewhere; nothing if it ends within a
+//! matrix, as a bar on a terminal and as occasional lines elsewhere; no line if it ends within a
 //! second. A cell of several leaves a row of results.
 
 use std::io::IsTerminal;
@@ -114,7 +114,8 @@ impl StatusLine {
     /// A line of text, with a bar and the time left if there is a `total`.
     fn new(total: Option<u64>, now: Instant) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
-        // A line too long for the terminal is truncated, not wrapped; a bar takes the width left.
+        // A line too long for the terminal is truncated, not wrapped; a bar fills the rest of the
+        // width.
         let bounded = total.map_or("{wide_msg}", |_| "{msg} [{wide_bar}] {eta} left");
         if let Ok(style) = ProgressStyle::with_template(bounded) {
             bar.set_style(style);
@@ -204,7 +205,7 @@ impl Pace {
 #[derive(Debug)]
 struct Cell {
     label: String,
-    /// Its number and that of all: `37/288`, `5/~9`.
+    /// Its number and the number of all: `37/288`, `5/~9`.
     number: String,
     is_only: bool,
     estimated_seconds: f64,
@@ -215,7 +216,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// The cell whose start `event` reports.
+    /// The cell that starts by `event`.
     fn begin(event: &Event, now: Instant) -> Option<Self> {
         let Event::CellStarted { label, number, of, about, estimated_seconds, after_seconds } =
             event

@@ -16,7 +16,7 @@ use stormlp_core::report::{Ending, HostShare, Report};
 /// The report of `stormlp train`.
 pub type TrainReport = Report<TrainPlan, TrainResults>;
 
-/// What a training run measured; the plan beside it says of what.
+/// The measurements of a training run; the plan next to them describes their subject.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainResults {
@@ -41,12 +41,12 @@ pub struct TrainResults {
     pub runs: Vec<RunReport>,
     /// Distributions over all accelerators and steps of the scored runs.
     pub latency: StepLatency,
-    /// Checkpoints written during training; with several runs, those of the last one.
+    /// Checkpoints written during training; with several runs, the last one's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<WrittenCheckpoint>,
     /// Block devices that hold the dataset; empty if there are none.
     pub devices: Vec<String>,
-    /// Why AU is what it is.
+    /// The cause of AU.
     pub verdict: Verdict,
     /// The same workload on infinitely fast storage, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ impl TrainResults {
         let scored = self.runs.iter().filter(|run| !run.warm_up);
         match scored.clone().next() {
             Some(_) => scored.flat_map(|run| &run.epochs).collect(),
-            // A single run, or one that ended in its warm-up: there is nothing else to report.
+            // A single run, or one that ended in its warm-up: there is no other run to report.
             None => self.epochs.iter().collect(),
         }
     }
@@ -208,11 +208,11 @@ pub struct EpochReport {
     pub started_seconds: f64,
     /// Wall time in seconds.
     pub duration_seconds: f64,
-    /// Share of the files in the page cache at its start, 0 to 1; `None` when nothing is read.
+    /// Share of the files in the page cache at its start, 0 to 1; `None` without reads.
     pub cached_share: Option<f64>,
     /// Share of the time in which the block devices had requests, in percent.
     pub device_busy_percent: Option<f64>,
-    /// The accelerator that the others waited for longest.
+    /// The accelerator that was waited for longest.
     pub slowest: Option<Slowest>,
     /// Distributions over all accelerators and steps.
     pub latency: StepLatency,
@@ -281,25 +281,25 @@ pub fn meets_threshold(report: &TrainReport) -> bool {
         && results.mean.au_percent.profile >= report.plan.metric.threshold_percent
 }
 
-/// The accelerator that kept the others waiting longest.
+/// The accelerator that kept the rest waiting longest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slowest {
     /// Its rank, from 0.
     pub accelerator: u32,
-    /// Seconds it kept the others waiting at barriers.
+    /// Seconds it kept the rest waiting at barriers.
     pub delayed_others_seconds: f64,
 }
 
 impl Slowest {
-    /// The one of `all` that delayed the others longest.
+    /// The one of `all` that delayed the rest longest.
     pub fn of(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         let seconds = |one: &Self| one.delayed_others_seconds;
         all.into_iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)))
     }
 }
 
-/// Distributions over accelerators and steps in microseconds; `None` when nothing was recorded.
+/// Distributions over accelerators and steps in microseconds; `None` without samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepLatency {
@@ -401,7 +401,7 @@ pub struct WrittenCheckpoint {
 }
 
 /// If more than this share of the counted samples was read before AU's window began, AU says little
-/// about what storage can sustain.
+/// about storage.
 const READ_AHEAD_SHARE: f64 = 0.3;
 
 /// Samples read before the first counted step, as a share of the counted samples, from the means

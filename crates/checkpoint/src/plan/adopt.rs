@@ -13,7 +13,7 @@ use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::failure::Problems;
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// Smallest valid content source; nothing is written from it or compared with it.
+/// Smallest valid content source; it is neither written nor compared.
 const NO_SOURCE_BYTES: u64 = 4096;
 /// The maker of an adopted checkpoint, in the marker that is derived from its files.
 const OTHERS: &str = "others";

@@ -5,7 +5,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use stormlp_core::names::{Named, unknown};
 
-/// The most parameters a model may have: far beyond any real model, and small enough that every
+/// Maximum number of parameters of a model: far beyond any real model, and small enough that every
 /// product in the formulas fits in 64 bits.
 pub(super) const MOST_PARAMETERS: u128 = 10_000_000_000_000_000;
 

@@ -16,7 +16,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::transport::{DeviceId, Transport};
 use stormlp_core::warning::Warning;
 
-/// What one rank writes and reads.
+/// The files that one rank writes and reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankPlan {
@@ -34,7 +34,7 @@ pub struct RankPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointPlan {
-    /// What was asked for.
+    /// The request.
     pub request: CheckpointRequest,
     /// The model's name.
     pub model: String,
@@ -46,7 +46,7 @@ pub struct CheckpointPlan {
     pub layout: Layout,
     /// Number of parameters, after scaling.
     pub parameters: u64,
-    /// What was reduced.
+    /// The reduction.
     pub scaling: Scaling,
     /// The command for the full-size run.
     pub full_run: String,
@@ -56,10 +56,10 @@ pub struct CheckpointPlan {
     pub dlio_counted_bytes: u64,
     /// The participating ranks.
     pub ranks: Vec<RankPlan>,
-    /// The run's folder in each directory: a new one if it saves, otherwise that of the run whose
-    /// checkpoints it restores. Empty if they lie in the directories themselves.
+    /// The run's folder in each directory: a new one if it saves, otherwise the folder of the run
+    /// that it restores from. Empty if they lie in the directories themselves.
     pub run: String,
-    /// Earlier runs whose checkpoints are removed once this run has a whole one.
+    /// Earlier runs that are removed once this run has a whole one.
     pub removed_runs: Vec<String>,
     /// Checkpoints to save, as steps 1, 2, ….
     pub writes: u32,
@@ -70,7 +70,7 @@ pub struct CheckpointPlan {
     pub pause_seconds: f64,
     /// When files are synced.
     pub fsync: FsyncPolicy,
-    /// The official client's own time, which is added; `None` if it is not accounted for.
+    /// The official client's time, which is added; `None` if it is not accounted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<CheckpointClient>,
     /// How saves move bytes. Ranks share the threads; the window is per rank.
@@ -79,7 +79,8 @@ pub struct CheckpointPlan {
     pub restore: Transport,
     /// How the content of its checkpoints is, or was, generated.
     pub content: ContentFacts,
-    /// Offset of the rank whose files each rank restores: the ranks of a host, or 0.
+    /// Offset from each rank to the rank that wrote the files it restores: the ranks of a host, or
+    /// 0.
     pub rank_shift: u64,
     /// Total free bytes on the directories' file systems, if storage was scanned.
     pub free_bytes: Option<u64>,
@@ -98,7 +99,7 @@ impl CheckpointPlan {
         self.save.path
     }
 
-    /// What makes a save durable, in a word.
+    /// The way in which a save becomes durable, in a word.
     pub fn made_durable_by(&self) -> &'static str {
         if self.path() == PathKind::S3 { "complete" } else { "fsync" }
     }
@@ -119,7 +120,7 @@ impl CheckpointPlan {
     }
 
     /// Whether a restore splits each file into one contiguous part per transfer of a rank (v3's
-    /// four quarters). Otherwise each transfer takes the next piece in turn.
+    /// four quarters). Otherwise each transfer moves the next piece in turn.
     pub fn splits_restores(&self) -> bool {
         self.profile == CheckpointProfile::V3
     }

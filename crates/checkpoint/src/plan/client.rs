@@ -1,4 +1,4 @@
-//! The official client's own time in checkpoints, which is added to a run that asks for it.
+//! The official client's time in checkpoints, which is added to a run on request.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::operation::Direction;
 
-/// What DLIO takes for a rank's data beyond what this program takes for it: it serialises, checks and
-/// copies it, on one CPU for each rank.
+/// DLIO's time for a rank's data beyond this program's: it serialises, checks and copies it, on one
+/// CPU for each rank.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointClient {

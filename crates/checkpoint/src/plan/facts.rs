@@ -100,7 +100,7 @@ impl CheckpointFacts {
         steps.into_iter().collect()
     }
 
-    /// Those of them that are whole in all directories.
+    /// The ones that are whole in all directories.
     pub fn whole_steps(&self, run: &str) -> Vec<u32> {
         let mut steps = self.steps(run);
         steps.retain(|step| {
@@ -110,7 +110,7 @@ impl CheckpointFacts {
         steps
     }
 
-    /// What a run saved, by the first of its markers that can be read.
+    /// The checkpoints of a run, by the first of its markers that can be read.
     pub fn marker(&self, run: &str) -> Option<&Marker> {
         self.saved.iter().filter(|part| part.run == run).find_map(|part| part.marker.as_ref().ok())
     }

@@ -40,8 +40,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The files of `rank` in the order in which it writes and reads them. A rank that owns nothing has
-    /// none.
+    /// The files of `rank` in the order in which it writes and reads them. A rank that owns no
+    /// tensor has none.
     pub fn rank_files(&self, rank: u64) -> Vec<CheckpointFile> {
         self.packed_files(rank, Container::Raw)
     }
@@ -116,8 +116,8 @@ impl Layout {
         bytes
     }
 
-    /// Bytes of a whole checkpoint over all ranks. Ranks with the same tensor share and replica
-    /// differ in nothing else, so one of each kind is computed.
+    /// Bytes of a whole checkpoint over all ranks. Ranks with the same tensor share and replica are
+    /// equal, so one of each kind is computed.
     pub fn total_bytes(&self) -> u64 {
         self.first_ranks_bytes(self.parallelism.ranks())
     }
@@ -165,8 +165,8 @@ impl Layout {
         at.data == 0 || self.parallelism.zero_stage != ZeroStage::Zero
     }
 
-    /// Number of parameters whose optimizer state one rank holds: `N div (DP·TP·PP)`, or `N div
-    /// (TP·PP)` without ZeRO.
+    /// Number of parameters with optimizer state on one rank: `N div (DP·TP·PP)`, or
+    /// `N div (TP·PP)` without ZeRO.
     pub fn optimizer_parameters(&self) -> u64 {
         let owners = match self.parallelism.zero_stage {
             ZeroStage::Zero => self.parallelism.model_parallel(),

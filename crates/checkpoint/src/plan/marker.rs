@@ -48,7 +48,7 @@ pub struct MarkedFile {
     pub identity: Option<Identity>,
 }
 
-/// What stormlp records about a checkpoint folder it made.
+/// The record of a checkpoint folder that stormlp made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Marker {
     /// Version of the format.
@@ -156,7 +156,7 @@ impl Marker {
         broken.map(|(_, what)| what).or_else(|| self.odd_files())
     }
 
-    /// What is wrong with the list of files. The number of ranks must be valid.
+    /// The fault of the list of files. The number of ranks must be valid.
     fn odd_files(&self) -> Option<String> {
         let mut names = HashSet::new();
         let mut bytes = 0u64;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::FromRepr;
 
-/// The most ranks a job may have.
+/// Maximum number of ranks of a job.
 pub(super) const MOST_RANKS: u64 = 1 << 20;
 
 /// Which part of the state is partitioned over the data-parallel ranks.
@@ -12,7 +12,7 @@ pub(super) const MOST_RANKS: u64 = 1 << 20;
 #[serde(try_from = "u8", into = "u8")]
 #[repr(u8)]
 pub enum ZeroStage {
-    /// Nothing: the first replica owns all of it.
+    /// No partition: the first replica owns all of it.
     Zero,
     /// The optimizer state.
     One,
@@ -47,7 +47,7 @@ pub struct Parallelism {
     pub pipeline: u64,
     /// Data parallelism, `DP`: replicas.
     pub data: u64,
-    /// What is partitioned over the replicas.
+    /// The state that is partitioned over the replicas.
     pub zero_stage: ZeroStage,
 }
 

@@ -1,7 +1,7 @@
 //! Workload files of checkpoints: the keys of MLPerf and DLIO, and their effect here.
 //!
 //! Sections that affect a checkpoint are parsed strictly. Other sections of a DLIO file (`dataset`,
-//! `reader`, …) are ignored, so that DLIO's own files work unchanged.
+//! `reader`, …) are ignored, so that DLIO's files work unchanged.
 
 use serde_yaml::Value;
 
@@ -21,7 +21,7 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     Used("model.name", |w| &mut w.name),
     OnlyAs("model.type", "transformer", ONLY_TRANSFORMERS),
     Used("model.num_layers", |w| &mut w.architecture.num_layers),
-    // The types under `model` take precedence, so they come last.
+    // The types under `model` override the rest, so they come last.
     Used("checkpoint.model_datatype", |w| &mut w.model_datatype),
     Used("checkpoint.optimizer_datatype", |w| &mut w.optimizer_datatype),
     Used("model.model_datatype", |w| &mut w.model_datatype),

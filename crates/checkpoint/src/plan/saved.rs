@@ -64,8 +64,8 @@ fn restorable(facts: &CheckpointFacts, run: &str) -> Vec<u32> {
     steps
 }
 
-/// The name of the run: a new one if it saves, otherwise that of the run whose checkpoints it restores.
-/// That is the one asked for, or the newest with a whole checkpoint of this model.
+/// The name of the run: a new one if it saves, otherwise the run that it restores from. That is the
+/// requested one, or the newest with a whole checkpoint of this model.
 pub(super) fn run_name(request: &CheckpointRequest, facts: &CheckpointFacts) -> String {
     if request.is_saving() {
         return run_folder(facts.last_run.saturating_add(1));
@@ -78,7 +78,7 @@ pub(super) fn run_name(request: &CheckpointRequest, facts: &CheckpointFacts) -> 
     request.run.clone().or_else(|| found.map(|run| (*run).to_string())).unwrap_or_default()
 }
 
-/// The earlier runs of this model whose checkpoints are removed as soon as this run has a whole one.
+/// The earlier runs of this model that are removed as soon as this run has a whole one.
 pub(super) fn removed_runs(request: &CheckpointRequest, facts: &CheckpointFacts) -> Vec<String> {
     if !request.is_saving() {
         return Vec::new();
@@ -154,8 +154,8 @@ pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems:
     never_cold(plan, facts, problems);
 }
 
-/// Cold restores from directories on memory-backed file systems: there is nothing to drop from the
-/// page cache, whichever path reads them.
+/// Cold restores from directories on memory-backed file systems: no page can be dropped from the
+/// cache, whichever path reads them.
 fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     if !plan.request.is_cold() || plan.restores.is_empty() {
         return;
@@ -292,7 +292,7 @@ fn on_unsynced(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
     })
 }
 
-/// Checkpoints to be restored whose files have holes.
+/// Checkpoints to be restored that have files with holes.
 fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
     let parts = || plan.restores.iter().flat_map(|step| facts.parts(&plan.run, *step));
     let holes: u64 = parts().map(|part| part.hole_bytes).sum();

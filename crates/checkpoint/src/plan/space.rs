@@ -56,7 +56,7 @@ impl Room {
                 saved.filter(|part| counts(part)).map(SavedPart::bytes).sum()
             };
             FileSystemRoom {
-                // What does not tell its space has none to run out of.
+                // A file system that does not report its space cannot run out.
                 free_bytes: free_bytes.unwrap_or(u64::MAX),
                 unfinished_bytes: bytes(&SavedPart::is_unfinished),
                 removed_bytes: bytes(&|p| removed.contains(&p.run) && !p.is_unfinished()),
@@ -70,8 +70,8 @@ impl Room {
         }
     }
 
-    /// Whether every file system has room for `copies` of what the first `ranks` ranks of `layout`
-    /// write to it. Directories are assigned round-robin.
+    /// Whether every file system has room for `copies` of the files that the first `ranks` ranks of
+    /// `layout` write to it. Directories are assigned round-robin.
     pub(super) fn fits(&self, layout: &Layout, ranks: u64, copies: u64) -> bool {
         self.fits_times(1, layout, ranks, copies)
     }

@@ -10,7 +10,7 @@ use super::architecture::DataType;
 
 /// Tensors are aligned to this.
 const ALIGNMENT: u64 = 64;
-/// Marks a 32-bit field whose value is in a zip64 field.
+/// Marks a 32-bit field that has its value in a zip64 field.
 const LARGE: u64 = 0xffff_ffff;
 const LOCAL_HEAD: u64 = 30;
 const ZIP64_FIELD: u16 = 1;

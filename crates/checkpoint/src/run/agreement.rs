@@ -28,10 +28,10 @@ pub fn planned(
 }
 
 /// Checks, without writing, that the run is possible and that all hosts see the same folders. A
-/// rejected run writes nothing. The plan assumes the fastest possible storage.
+/// rejected run does not write. The plan assumes the fastest possible storage.
 ///
 /// # Errors
-/// Those of a plan; all hosts fail alike.
+/// The errors of a plan; all hosts fail alike.
 pub fn look(
     request: &CheckpointRequest,
     host: &HostFacts,
@@ -40,7 +40,7 @@ pub fn look(
 ) -> Result<CheckpointPlan, Failure> {
     let looked = || {
         let facts = scan(&*session.storage, &request.folders, ScanDepth::Only)?;
-        // What is too large then is too large.
+        // A plan that is too large then is too large in any case.
         let facts = CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts };
         planned(request, host, &of_all(facts, peers))
     };
@@ -68,7 +68,7 @@ pub fn tried(
 }
 
 /// The write rate of storage, if the scale depends on it. Objects are not tried: a file that grows
-/// for a second says nothing of uploads, and the plan says what it assumes instead.
+/// for a second does not predict uploads, and the plan states its assumption instead.
 fn trial(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
@@ -150,7 +150,7 @@ impl StorageSeen {
     }
 }
 
-/// The storage of all hosts together, if each has folders of its own like this one.
+/// The storage of all hosts together, if each has separate folders, like this one.
 fn of_all(facts: CheckpointFacts, peers: &Peers) -> CheckpointFacts {
     if peers.has_local_storage() {
         scaled(facts, peers.processes_here(), peers.members().len())
@@ -174,7 +174,7 @@ fn scaled(mut facts: CheckpointFacts, here: usize, processes: usize) -> Checkpoi
 /// The plan for all hosts, made by one of them from the `facts` of storage.
 ///
 /// # Errors
-/// Those of a plan; all hosts fail alike.
+/// The errors of a plan; all hosts fail alike.
 pub fn plan(
     request: &CheckpointRequest,
     host: &HostFacts,
@@ -240,7 +240,7 @@ const NAMES: [(&str, &str); 5] = [
 ];
 
 /// The part of `request` that must be equal on all hosts. It is taken before a seed is drawn: each
-/// host draws its own, and that of the first one counts.
+/// host draws one, and the first host's counts.
 pub fn asked(request: &CheckpointRequest) -> Vec<ConsistencyField> {
     let mut consistency_fields = consistency_fields::asked(request, &APART, &NAMES);
     let workload = serde_json::json!({ "workload": request.workload });

@@ -1,7 +1,7 @@
 //! The content of checkpoints: a small incompressible source, generated once and repeated by every
 //! file, with a stamp in each 512-byte sector that identifies its file and position.
 //!
-//! The source costs nothing in the timed part, since buffers hold it beforehand. A stamp is one
+//! The source costs no time in the timed part, since buffers hold it beforehand. A stamp is one
 //! word written to one cache line in eight. So no two sectors of a run are equal, whatever block
 //! size storage deduplicates by, and every byte can be verified. Storage could still detect that
 //! sectors a transfer's length apart are *similar*: they differ only in the stamp.
@@ -16,7 +16,7 @@ use stormlp_core::pattern::{Mismatch, Pattern};
 const SECTOR_BYTES: usize = 512;
 /// Size of a stamp: one word of the pattern.
 const STAMP_BYTES: usize = 8;
-/// The pattern's stream used for the source; stamps use others.
+/// The pattern's stream used for the source; stamps use other streams.
 const SOURCE_STREAM: u64 = u64::MAX;
 
 /// Content of one checkpoint.

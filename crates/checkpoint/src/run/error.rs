@@ -72,7 +72,7 @@ impl CheckpointError {
         Failure::new(cause, self).with_help(remedy)
     }
 
-    /// What the user can do now.
+    /// The next step for the user.
     pub(super) fn remedy(&self) -> &str {
         match self {
             Self::Fault(Fault::NoSpace { .. }) => {

@@ -1,6 +1,6 @@
-//! The directories of a run: scanned beforehand, locked during the run. Every run saves into a folder of
-//! its own in them, and each checkpoint's marker says whether it is complete. Checkpoints are removed only
-//! if a marker says that stormlp made them.
+//! The directories of a run: scanned beforehand, locked during the run. Every run saves into a
+//! separate folder in them, and each checkpoint's marker says whether it is complete. Checkpoints
+//! are removed only if a marker says that stormlp made them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -112,8 +112,8 @@ fn marker_in(
     }
 }
 
-/// Creates the directories and locks out other runs. Before a run that saves, what killed runs left
-/// in them is removed.
+/// Creates the directories and locks out other runs. Before a run that saves, leftovers of killed
+/// runs in them are removed.
 pub(super) fn enter(
     storage: &dyn Storage,
     folders: &[Location],
@@ -142,7 +142,7 @@ pub(super) fn hold(storage: &dyn Storage, folders: &[Location]) -> Vec<FolderLoc
 /// Creates the folders of checkpoint `step`, empty except for an "incomplete" marker.
 ///
 /// # Errors
-/// If there is one already: the plan is older than what another run has saved since.
+/// If there is one already: the plan is older than checkpoints that another run has saved since.
 pub(super) fn begin(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
@@ -185,7 +185,7 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// Removes what a save that did not finish has written. What cannot be removed now, the next save
+/// Removes the files of an unfinished save. Files that cannot be removed now, the next save
 /// removes.
 pub(super) fn abandon(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
     for folder in plan.step_folders(step) {
@@ -208,7 +208,8 @@ pub(super) fn remove_earlier(
     Ok(())
 }
 
-/// Removes what killed runs left in a directory: checkpoints that are not complete, and empty folders.
+/// Removes leftovers of killed runs in a directory: checkpoints that are not complete, and empty
+/// folders.
 fn remove_unfinished(storage: &dyn Storage, directory: &Path) -> Result<(), CheckpointError> {
     for entry in storage.list(directory)? {
         // A file that only tested the directory.
@@ -222,7 +223,7 @@ fn remove_unfinished(storage: &dyn Storage, directory: &Path) -> Result<(), Chec
     Ok(())
 }
 
-/// Removes the checkpoints of a run whose markers are `wanted`, and then its folder if it is empty.
+/// Removes the checkpoints of a run with `wanted` markers, and then its folder if it is empty.
 fn remove_from_run(
     storage: &dyn Storage,
     run: &Path,
@@ -240,8 +241,8 @@ fn remove_from_run(
     Ok(())
 }
 
-/// Removes a checkpoint by its marker, which first says that it is not complete. What the marker does
-/// not list, or what is not as it was saved, stays, and so do the folder and its marker.
+/// Removes a checkpoint by its marker, which first says that it is not complete. Files that the
+/// marker does not list, or that were changed, stay, and so do the folder and its marker.
 ///
 /// # Errors
 /// If something cannot be removed.

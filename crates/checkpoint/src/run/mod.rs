@@ -2,8 +2,8 @@
 //!
 //! A few threads move bytes, each with one transfer path. Ranks are small state machines that take
 //! turns on them and share their buffers. Blocking operations (opening, syncing, renaming) are done
-//! by the blocking pool. Every checkpoint has a marker that says "incomplete" until its last file is durable,
-//! so a partly written checkpoint is never taken for a complete one.
+//! by the blocking pool. Every checkpoint has a marker that says "incomplete" until its last file
+//! is durable, so a partly written checkpoint is never mistaken for a complete one.
 
 pub mod agreement;
 mod blocking_pool;

@@ -1,8 +1,8 @@
 //! A mover: one thread with one transfer path that moves the data of several ranks.
 //!
 //! A rank is a small state machine: it opens a file, has its pieces moved, hands the file to a
-//! blocking_pool to be finished and continues with the next. Ranks take turns, so each costs a few hundred
-//! bytes and no thread.
+//! `blocking_pool` to be finished and continues with the next. Ranks take turns, so each costs a
+//! few hundred bytes and no thread.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender};
@@ -42,7 +42,7 @@ pub(super) struct MoveRules<'a> {
     pub(super) split: bool,
     pub(super) fsync: FsyncPolicy,
     pub(super) verify: bool,
-    /// What the official client takes for each GiB of a rank beside its transfers.
+    /// The official client's time for each GiB of a rank, in addition to its transfers.
     pub(super) client_seconds_per_gib: f64,
     pub(super) stamped: bool,
     pub(super) content: &'a CheckpointContent,
@@ -67,7 +67,7 @@ impl MoveRules<'_> {
         }
     }
 
-    /// Compares what was read of a file with its expected content.
+    /// Compares the bytes read of a file with its expected content.
     fn compare(&self, task: &FileTask, piece: FilePiece, found: &[u8]) -> Result<(), Mismatch> {
         if !task.is_framed(piece) {
             return self.content.check(task.key, piece.offset, found);
@@ -128,7 +128,7 @@ struct RankState {
     opening: Option<FileTask>,
     /// Files written but not yet synced, if a rank syncs all of them at its end.
     held: Vec<(Handle, FileTask)>,
-    /// Until when the client is at work on what was moved; `None` without a client.
+    /// Until when the client is at work on the bytes moved; `None` without a client.
     at_work_until: Option<Instant>,
     bytes: u64,
     parts: PartSeconds,
@@ -158,7 +158,7 @@ pub(super) struct MoverResult {
 pub(super) struct Mover<'a> {
     driver: Driver<'a, PieceInFlight>,
     ranks: Vec<RankState>,
-    /// The rank whose turn it is.
+    /// The next rank in turn.
     turn: usize,
     /// Number of unanswered requests.
     unanswered: usize,
@@ -484,7 +484,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Compares what was read with the expected content.
+    /// Compares the bytes read with the expected content.
     fn check(&mut self, rank: usize, piece: FilePiece, slot: &Slot) -> Result<(), CheckpointError> {
         let open = self.ranks[rank].open();
         let len = piece.len as usize;
@@ -535,12 +535,12 @@ impl RankState {
         self.current.as_ref().expect("a rank moves its open file")
     }
 
-    /// Whether its client is at work on what was moved.
+    /// Whether its client is at work on the bytes moved.
     fn is_at_work(&self) -> bool {
         self.at_work_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Gives its client so much to work on, after what it has.
+    /// Queues so much work for its client.
     fn work_on(&mut self, bytes: u64, seconds_per_gib: f64) {
         if seconds_per_gib > 0.0 {
             let now = Instant::now();

@@ -1,8 +1,8 @@
 //! Training during a save: how much waiting asynchronous checkpointing leaves.
 //!
 //! Emulated steps continue while the save runs. If the next checkpoint is due before the save has
-//! finished, training stalls until it has. That stall plus the delay of the steps is what the save
-//! costs training. If the save fails or the user stops the run, training ends at once.
+//! finished, training stalls until it has. That stall plus the delay of the steps is the cost of
+//! the save for training. If the save fails or the user stops the run, training ends at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

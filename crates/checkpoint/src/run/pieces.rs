@@ -27,7 +27,7 @@ pub(super) struct FilePieces {
 
 impl FilePieces {
     /// A file of `bytes` in pieces of `chunk_bytes`, with `window` of them in flight. With `split`,
-    /// each is on its own contiguous part; otherwise each takes the next piece in turn.
+    /// each is on a separate contiguous part; otherwise each moves the next piece in turn.
     pub(super) fn new(bytes: u64, chunk_bytes: u64, window: usize, split: bool) -> Self {
         let chunks = bytes.div_ceil(chunk_bytes);
         let count = if split { (window as u64).min(chunks).max(1) } else { 1 };
@@ -65,7 +65,7 @@ impl FilePieces {
         self.flying[stream as usize] -= 1;
     }
 
-    /// Whether nothing is left or in flight.
+    /// Whether no piece is left or in flight.
     pub(super) fn is_finished(&self) -> bool {
         self.flying.iter().all(|flying| *flying == 0)
             && self.parts.iter().all(|(next, end)| next == end)

@@ -19,7 +19,7 @@ use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 use super::error::CheckpointError;
 use stormlp_hosts::multi_host::{Hosts, sum_of_series};
 
-/// What was measured in one phase: by one host, or by all of them once they have exchanged it.
+/// The measurements of one phase: by one host, or by all of them once they have exchanged it.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct PhaseMeasurement {
     pub(super) ranks: Vec<RankResult>,

@@ -1,4 +1,4 @@
-//! A short write trial of storage, used to make a scaled run take about a minute.
+//! A short write trial of storage, used to make a scaled run last about a minute.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use stormlp_transfer::storage::{Access, Storage, TRIAL_PREFIX};
 
 /// Size of one write.
 const CHUNK_BYTES: usize = 4 << 20;
-/// The most bytes that the trial writes; it also never uses more than a quarter of the free space.
+/// Maximum bytes that the trial writes; it also never uses more than a quarter of the free space.
 const MOST_BYTES: u64 = 256 << 20;
 /// Upper bound on the duration of the trial.
 const LONGEST: Duration = Duration::from_secs(1);

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 const MEMORY_TARGET: f64 = 0.8;
 /// A larger share of the memory is too much for one object.
 const MOST_OF_MEMORY: f64 = 0.95;
-/// While the memory holds less than this share of it, it takes every object.
+/// While the memory holds less than this share of it, it accepts every object.
 const EMPTY: f64 = 0.05;
-/// While it holds less than this share, nothing is demoted for a large object.
+/// While it holds less than this share, no object is demoted for a large object.
 const NEARLY_EMPTY: f64 = 0.2;
-/// An object is large that needs more than this share of what objects may fill.
+/// An object is large that needs more than this share of the space for objects.
 const LARGE: f64 = 0.5;
 
 /// Where an object is.
@@ -47,7 +47,7 @@ pub enum Claim {
     Held(Tier, u32),
 }
 
-/// What is to be done next for an object that needs room.
+/// The next step for an object that needs room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// There is room, and it is reserved.
@@ -82,7 +82,7 @@ pub struct Cache {
     entries: HashMap<String, Entry>,
     memory_bytes: u64,
     storage_bytes: u64,
-    /// Bytes of the objects in each, with those of reserved room.
+    /// Bytes of the objects in each, with reserved room.
     in_memory: u64,
     in_storage: u64,
     uses: u64,
@@ -112,7 +112,7 @@ impl Cache {
         stored.map(|(key, _)| key.as_str())
     }
 
-    /// Takes an object to use it.
+    /// Reserves an object for use.
     pub fn claim(&mut self, key: &str) -> Claim {
         let Some(entry) = self.entries.get_mut(key) else {
             return Claim::Absent;

@@ -12,7 +12,7 @@ pub type ChunkId = u64;
 pub enum WriteDecision {
     /// It is on storage, or being written or deleted.
     Known,
-    /// All others are in use.
+    /// All further places are in use.
     Full,
     /// The caller writes it, and first deletes this one.
     Write(Option<ChunkId>),
@@ -55,7 +55,7 @@ impl Chunks {
     pub fn take(&mut self, prompt: &[ChunkId]) -> Vec<ChunkId> {
         let is_written = |id: &ChunkId| self.known.get(id).is_some_and(|chunk| chunk.is_written);
         let found: Vec<ChunkId> = prompt.iter().copied().take_while(is_written).collect();
-        // The first chunk is used last: without it the others are of no use.
+        // The first chunk is used last: without it the rest is useless.
         for id in found.iter().rev() {
             self.touch(*id);
             if let Some(chunk) = self.known.get_mut(id) {
@@ -88,7 +88,7 @@ impl Chunks {
         self.known.contains_key(&id)
     }
 
-    /// Those of `ids` that are not on storage; all others count as used now.
+    /// The `ids` that are not on storage; all others count as used now.
     pub fn missing(&mut self, ids: &[ChunkId]) -> Vec<ChunkId> {
         ids.iter().rev().for_each(|id| self.touch(*id));
         ids.iter().copied().filter(|id| !self.has(*id)).collect()
@@ -100,8 +100,8 @@ impl Chunks {
         if self.has(id) || self.going.contains(&id) {
             return WriteDecision::Known;
         }
-        // Places are given in order, and a chunk leaves `known` only for the one that takes its place:
-        // so the number of known chunks is the next free place. Whatever else took a chunk out would
+        // Places are given in order, and a chunk leaves `known` only for its successor in the same
+        // place: so the number of known chunks is the next free place. Any other removal would
         // leave a gap, and the next chunk would get the place of one that is still there.
         let (mut place, mut deletes) = (self.known.len() as u64, None);
         if place >= self.most {
@@ -119,7 +119,7 @@ impl Chunks {
         self.known.get(&id).expect("it is in use").place
     }
 
-    /// Forgets the chunk that was not used for the longest, whose place is free.
+    /// Forgets the chunk that was not used for the longest, and frees its place.
     fn delete(&mut self) -> Option<(ChunkId, u64)> {
         let is_idle = |id: &ChunkId| {
             self.known.get(id).is_some_and(|chunk| chunk.is_written && chunk.readers == 0)
@@ -130,7 +130,7 @@ impl Chunks {
         self.known.remove(&id).map(|chunk| (id, chunk.place))
     }
 
-    /// What was deleted is no longer on storage.
+    /// Deleted chunks are no longer on storage.
     pub fn gone(&mut self, id: ChunkId) {
         self.going.remove(&id);
     }
@@ -142,7 +142,7 @@ impl Chunks {
         }
     }
 
-    /// All names, also of what is being written or deleted.
+    /// All names, also of chunks that are being written or deleted.
     pub fn ids(&self) -> impl Iterator<Item = ChunkId> {
         self.known.keys().chain(&self.going).copied()
     }

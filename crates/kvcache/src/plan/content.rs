@@ -1,5 +1,5 @@
-//! The bytes of an object: a `.npy` file whose content follows from its name, the model and the
-//! seed of the run. Any part can be made on its own.
+//! The bytes of an object: a `.npy` file with content that follows from its name, the model and the
+//! seed of the run. Any part can be made alone.
 //!
 //! An object is a piece of one stream of noise, the same for the whole run, that starts at a place
 //! given by its name; each 4 KiB of it is combined with a stamp of the object and the number of the
@@ -16,7 +16,7 @@ pub const HEADER_BYTES: u64 = 128;
 /// Bytes that a stamp covers.
 const BLOCK_BYTES: usize = 4096;
 
-/// The seed of an object: of its name, combined with that of the run.
+/// The seed of an object: of its name, combined with the run's.
 fn seed_of(key: &str, run_seed: u64) -> u64 {
     let hash = Sha256::digest(key.as_bytes());
     let mut first = [0; 8];
@@ -90,7 +90,7 @@ impl Content {
         self.apply_stamp(from, payload);
     }
 
-    /// Where `found`, read from byte `at` of the file on, differs first; what is after the object is
+    /// Where `found`, read from byte `at` of the file on, differs first; bytes after the object are
     /// zero. `expected` is memory to compare with.
     pub fn difference(
         &self,

@@ -7,21 +7,21 @@ use super::trace::{TraceError, TraceFormat};
 /// A trace, as found by reading it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceFacts {
-    /// Whose it is.
+    /// Its format.
     pub format: TraceFormat,
     /// Requests or operations.
     pub entries: u64,
-    /// Lines that ask nothing of storage: objects in memory, requests without tokens.
+    /// Lines without work for storage: objects in memory, requests without tokens.
     pub skipped: u64,
     /// From the first to the last, in nanoseconds.
     pub span_ns: u64,
-    /// The most tokens of an object, or of the full blocks of a prompt.
+    /// Maximum tokens of an object, or of the full blocks of a prompt.
     pub most_tokens: u32,
     /// The first line that is wrong, if any.
     pub wrong: Option<TraceError>,
 }
 
-/// The folder of the objects, and what is in it.
+/// The folder of the objects, and its contents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvcacheFacts {
     /// The folder itself.

@@ -1,5 +1,5 @@
 //! The load generator: users who send requests at their own pace, conversations, and the order in
-//! which requests are served. No clock: whoever drives it says what time it is.
+//! which requests are served. No clock: the caller supplies the time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -16,7 +16,7 @@ const MOST_TURNS: u32 = 50;
 const MOST_CONVERSATIONS: usize = 1000;
 /// From this many tokens on, a request only writes its object.
 const ONLY_PREFILL_TOKENS: u32 = 10_000;
-/// Tokens generated from each further read of a request's own object.
+/// Tokens generated from each further read of a request's object.
 const TOKENS_PER_READ: u32 = 32;
 /// A request begins with a system prompt with this probability.
 const WITH_PROMPT: f64 = 0.2;
@@ -43,12 +43,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether its own object is read after it is written.
+    /// Whether its object is read after it is written.
     pub fn decodes(&self) -> bool {
         self.context_tokens < ONLY_PREFILL_TOKENS
     }
 
-    /// How often its own object is read again after the first time.
+    /// How often its object is read again after the first time.
     pub fn further_reads(&self) -> u32 {
         self.generate_tokens.div_ceil(TOKENS_PER_READ).max(1)
     }
@@ -62,7 +62,7 @@ struct Conversation {
     used: u64,
 }
 
-/// Conversations whose objects are known.
+/// Conversations with known objects.
 #[derive(Default)]
 struct Conversations {
     known: HashMap<u64, Conversation>,
@@ -210,7 +210,7 @@ impl Queue {
         self.waiting.insert((Reverse(request.class), self.pushed), request);
     }
 
-    /// Takes the next request to serve.
+    /// Returns the next request to serve.
     pub fn pop(&mut self) -> Option<Request> {
         self.waiting.pop_first().map(|(_, request)| request)
     }

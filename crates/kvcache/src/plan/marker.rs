@@ -1,6 +1,6 @@
 //! The marker in a folder of objects, and how a file in it is known to be one of them: by its name
-//! and its beginning, which follow from each other. So there is no list of files, and a killed run
-//! leaves nothing that cannot be told from files of others.
+//! and its beginning, which follow from each other. So there is no list of files, and the files of
+//! a killed run can be told from other files.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub fn names_object_of_a_run(name: &str) -> bool {
     key.is_some_and(|key| PREFIXES.iter().any(|prefix| key.starts_with(prefix)))
 }
 
-/// What a folder's marker says of the objects in it.
+/// The facts in a folder's marker about its objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
     format_version: u32,
@@ -55,7 +55,7 @@ impl Marker {
     /// Reads a marker.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn parse(text: &str) -> Result<Self, String> {
         let marker: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         match marker.format_version {

@@ -1,8 +1,8 @@
 //! The noise that all objects of a run are pieces of: one stream of 2²⁷ elements that follows from
 //! the seed of the run.
 //!
-//! Any part can be made on its own, by a jump in numpy's generator. That takes 1.5 CPU seconds a GiB,
-//! so a run that writes makes all of it once (256 MiB) and copies from it, which takes 0.07.
+//! Any part can be made alone, by a jump in numpy's generator. That costs 1.5 CPU seconds per GiB,
+//! so a run that writes makes all of it once (256 MiB) and copies from it, which costs 0.07.
 
 use super::pcg64::Pcg64;
 
@@ -18,7 +18,7 @@ pub type Element = [u8; 2];
 #[derive(Debug, Clone)]
 pub struct Noise {
     generator: Pcg64,
-    /// All of it, or nothing.
+    /// All of it, or an empty buffer.
     made: Vec<Element>,
 }
 

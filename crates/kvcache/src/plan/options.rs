@@ -14,7 +14,7 @@ pub(super) const MOST_SECONDS: f64 = 604_800.0;
 /// Bytes of a call: a piece that stays in a core's cache while it is made and copied.
 pub(super) const CHUNK_BYTES: u64 = 1 << 20;
 
-/// An option: what a client does in each of its trials.
+/// An option: the work of a client in each of its trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MlperfOption {
     /// Its number.

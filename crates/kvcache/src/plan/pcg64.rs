@@ -1,9 +1,9 @@
 //! PCG64 and SeedSequence as numpy has them, with a jump to any output.
 //!
-//! Facts: numpy's `PCG64` is XSL-RR 128/64 whose state advances before each output; `SeedSequence`
-//! hashes the words of a seed into a pool of four and draws the state from that. The state is a
-//! linear congruential generator, so `n` steps are one multiplication and one addition, found in
-//! O(log n).
+//! Facts: numpy's `PCG64` is XSL-RR 128/64, and advances its state before each output;
+//! `SeedSequence` hashes the words of a seed into a pool of four and draws the state from that. The
+//! state is a linear congruential generator, so `n` steps are one multiplication and one addition,
+//! found in O(log n).
 
 /// The multiplier of the 128-bit state.
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
@@ -78,7 +78,7 @@ fn seed_sequence(seed: u64) -> [u64; 4] {
     std::array::from_fn(|_| words.next().unwrap_or(0) | words.next().unwrap_or(0) << 32)
 }
 
-/// A hash whose constant changes with each word.
+/// A hash with a constant that changes with each word.
 struct Hash {
     constant: u32,
     multiplier: u32,

@@ -1,6 +1,6 @@
 //! The prompts of a serving engine: each begins with a prefix that earlier prompts have, or with a
-//! new one. Others begin with that once it is written: what finds nothing takes no time, and would bring
-//! new prefixes faster than they are written. No clock.
+//! new one. Later prompts begin with that once it is written: prompts without a stored prefix need
+//! no time, and would bring new prefixes faster than they are written. No clock.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,7 +35,7 @@ pub struct Prompts {
     begun: u64,
     /// New prefixes, and how many chunks of each are left to be written.
     coming: BTreeMap<u64, u64>,
-    /// Those of which chunks were dropped: a later prompt brings them again.
+    /// Prefixes of dropped chunks: a later prompt brings them again.
     again: VecDeque<u64>,
     /// The share of prompts with a new prefix.
     new_share: f64,
@@ -104,12 +104,12 @@ impl Prompts {
         }
     }
 
-    /// Nothing waits to be written any more: all that is new has to be brought again.
+    /// No chunk waits to be written any more: all new prefixes have to be brought again.
     pub fn begin_anew(&mut self) {
         self.again = self.coming.keys().copied().collect();
     }
 
-    /// The prefix of a prompt that nobody had before.
+    /// The prefix of a prompt that is new.
     fn new_prefix(&mut self) -> u64 {
         self.again.pop_front().unwrap_or_else(|| {
             self.begun += 1;
@@ -128,7 +128,7 @@ impl Prompts {
             self.known[nth]
         };
         let sent_ns = self.rate.map(|rate| {
-            // Times between the requests of many users who know nothing of each other.
+            // Times between the requests of many independent users.
             self.last_seconds -= (1.0 - self.random.next_f64()).ln() / rate;
             (self.last_seconds * 1e9) as u64
         });

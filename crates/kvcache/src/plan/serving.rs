@@ -1,5 +1,5 @@
-//! What a serving engine does with storage: chunks of prefixes, read in bursts before the first
-//! token and written in the background.
+//! The storage use of a serving engine: chunks of prefixes, read in bursts before the first token
+//! and written in the background.
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::names::{Named, unknown};
@@ -10,7 +10,8 @@ use super::model::Model;
 
 /// Chunks begin at multiples of this in a file, so that they can be moved with `O_DIRECT`.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Chunks that may wait to be written: more are dropped, or prompts wait if nothing else limits them.
+/// Chunks that may wait to be written: more are dropped, or prompts wait if they have no other
+/// limit.
 pub const WRITE_QUEUE: u32 = 256;
 /// The size that a file of several chunks aims at, in bytes.
 const PACK_BYTES: u64 = 1 << 30;
@@ -22,10 +23,10 @@ const PACK_BYTES: u64 = 1 << 30;
 #[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Layout {
-    /// Each in a file of its own, which is removed with it.
+    /// Each in a separate file, which is removed with it.
     #[default]
     Files,
-    /// Many in a file, whose places are used again.
+    /// Many in a file, with reused places.
     Packed,
 }
 
@@ -43,16 +44,17 @@ pub struct ServingPlan {
     pub chunk_bytes: u64,
     /// Where chunks are.
     pub layout: Layout,
-    /// The most chunks on storage.
+    /// Maximum number of chunks on storage.
     pub most_chunks: u64,
     /// Prompts that are served at a time.
     pub loaders: u32,
     /// Threads that write chunks in the background.
     pub writers: u32,
-    /// Whether chunks are dropped if too many wait to be written. Otherwise prompts wait for room: without a pace, and without a time
-    /// to compute, prompts that find nothing would follow each other at once.
+    /// Whether chunks are dropped if too many wait to be written. Otherwise prompts wait for room:
+    /// without a pace, and without a time to compute, prompts without a stored prefix would follow
+    /// each other at once.
     pub drops: bool,
-    /// Prefixes that prompts begin with; 0 for a trace, which has its own.
+    /// Prefixes that prompts begin with; 0 for a trace.
     pub prefixes: u32,
     /// Their lengths in tokens, in turn; for a trace the lengths by which loads are sorted.
     pub prefix_tokens: Vec<u32>,
@@ -62,7 +64,8 @@ pub struct ServingPlan {
     pub new_tokens: u32,
     /// Prompts a second; `None` if the next is sent as soon as a thread is free.
     pub requests_per_second: Option<f64>,
-    /// Tokens that the accelerators of a server compute in a second; `None` if that takes no time.
+    /// Tokens that the accelerators of a server compute in a second; `None` if computing needs no
+    /// time.
     pub prefill_tokens_per_second: Option<f64>,
 }
 
@@ -99,8 +102,8 @@ impl ServingPlan {
         (self.prefixes > 0).then(|| found * prefix / (prefix + f64::from(self.new_tokens)))
     }
 
-    /// The place in `prefix_tokens` of a load of so many tokens: that of the shortest length that is
-    /// not shorter.
+    /// The place in `prefix_tokens` of a load of so many tokens: the shortest length that is not
+    /// shorter.
     pub fn length_of(&self, tokens: u32) -> usize {
         let fits = self.prefix_tokens.iter().enumerate().filter(|(_, length)| **length >= tokens);
         let longest = || self.prefix_tokens.iter().enumerate().max_by_key(|(_, length)| **length);

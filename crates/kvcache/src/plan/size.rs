@@ -41,7 +41,7 @@ pub struct ObjectSize {
     pub bytes: u64,
 }
 
-/// What fits in a space.
+/// The contents that fit in a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Fits {
     /// The space in bytes.
@@ -63,7 +63,7 @@ pub struct Size {
     pub bytes_per_token_and_layer: u64,
     /// Objects of typical requests, and those asked for.
     pub objects: Vec<ObjectSize>,
-    /// What fits in the given space.
+    /// The contents that fit in the given space.
     pub fits: Option<Fits>,
 }
 

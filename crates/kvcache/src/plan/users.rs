@@ -16,7 +16,7 @@ pub enum Class {
     Batch,
     /// Before batch.
     Responsive,
-    /// Before all others.
+    /// Before all other users.
     Interactive,
 }
 
@@ -30,7 +30,7 @@ impl Class {
     }
 }
 
-/// What a kind of user asks for, as ranges.
+/// The requests of a kind of user, as ranges.
 struct Kind {
     context_tokens: [u32; 2],
     generation_tokens: [u32; 2],

@@ -1,4 +1,5 @@
-//! What a run of servers came to, for a search: whether loads are fast enough, and what limits them.
+//! The result of a run of servers, for a search: whether loads are fast enough, and what limits
+//! them.
 
 use stormlp_core::knee::KneeLimit;
 use stormlp_core::largest::RunKind;
@@ -7,7 +8,7 @@ use stormlp_core::others;
 use super::{COLD_SHARE, DEVICE_SHARE, KvcacheReport, PrefixLoads, TrialResult};
 use crate::plan::{MOST_DROPPED_PERCENT, ServingPlan, TriedServers};
 
-/// What the run of `report`, which took `seconds`, came to; `None` if it loaded nothing.
+/// The result of the run of `report`, which lasted `seconds`; `None` if it loaded no prefix.
 pub fn tried_servers(report: &KvcacheReport, run: RunKind, seconds: f64) -> Option<TriedServers> {
     let serving = report.plan.serving.as_ref()?;
     let trial = report.results.trials.last()?;
@@ -51,7 +52,7 @@ pub(crate) fn unwritten_percent(trial: &TrialResult, load: &ServingPlan) -> f64 
     unwritten as f64 / brought.max(1) as f64 * 100.0
 }
 
-/// Whether reads came from memory, by what the page cache or the devices show.
+/// Whether reads came from memory, by the page cache or the devices.
 fn reads_memory(trial: &TrialResult) -> bool {
     let stayed = trial.residency.is_some_and(|sample| sample.after_drop > COLD_SHARE);
     let read = trial.read.all_bytes() as f64;

@@ -54,7 +54,8 @@ impl ChunkFiles<'_> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The leading chunks of a prompt, to be read now, and those that nobody has or writes.
+    /// The leading chunks of a prompt, to be read now, and the chunks that are neither stored nor
+    /// being written.
     pub(super) fn take(&self, prompt: &[ChunkId]) -> (Vec<ChunkId>, Vec<ChunkId>) {
         let mut chunks = self.chunks();
         let found = chunks.take(prompt);
@@ -73,7 +74,7 @@ impl ChunkFiles<'_> {
             Layout::Files => (self.path(&key_of(id)), 0),
             Layout::Packed => {
                 let (place, per_file) = (self.chunks().place_of(id), self.plan.chunks_per_file());
-                // The first block says whose file it is.
+                // The first block identifies the file.
                 let offset = BLOCK_BYTES + place % per_file * self.plan.chunk_bytes;
                 (self.path(&pack_name(place / per_file)), offset)
             }
@@ -92,10 +93,10 @@ impl ChunkFiles<'_> {
         }
     }
 
-    /// Creates the file that a chunk shares with others, if need be, and those before it.
+    /// Creates the file that several chunks share, if need be, and those before it.
     pub(super) fn create_packs(&self, id: ChunkId, noise: &Noise) -> Result<(), TransferError> {
         let nth = self.chunks().place_of(id) / self.plan.chunks_per_file();
-        // Others wait: it is one file in hundreds of chunks.
+        // Other threads wait: it is one file in hundreds of chunks.
         let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
         while *packs <= nth {
             self.create_pack(*packs, noise)?;
@@ -104,7 +105,7 @@ impl ChunkFiles<'_> {
         Ok(())
     }
 
-    /// Its beginning is that of one large object, so that it is known like any other.
+    /// Its beginning is one large object's, so that it is known like any other.
     fn create_pack(&self, nth: u64, noise: &Noise) -> Result<(), TransferError> {
         let (name, per_file) = (pack_name(nth), self.plan.chunks_per_file());
         let path = self.path(&name);
@@ -135,12 +136,12 @@ impl ChunkFiles<'_> {
 pub(super) struct ServingState<'a> {
     pub(super) files: ChunkFiles<'a>,
     pub(super) prompts: Mutex<Prompts>,
-    /// Whether prompts begin with prefixes that are there beforehand; those of a trace do not.
+    /// Whether prompts begin with prefixes that are there beforehand; a trace's prompts do not.
     has_first: bool,
 }
 
 impl<'a> ServingState<'a> {
-    /// Nothing on storage yet, of what a `plan` does in one of its passes.
+    /// Empty storage, for one pass of a `plan`.
     pub(super) fn new(
         (storage, folder): (&'a dyn Storage, &'a Path),
         (plan, pass, serving): (&KvcachePlan, &'a Pass, &'a ServingPlan),
@@ -170,7 +171,7 @@ impl<'a> ServingState<'a> {
     }
 }
 
-/// What is made sure of before a trial.
+/// Checks before a trial.
 pub(super) struct First {
     /// A chunk to read, which shows the route.
     pub(super) sample: Option<ChunkId>,

@@ -1,5 +1,5 @@
-//! The folder of the objects: scanned beforehand, locked and marked during the run, emptied of what
-//! stormlp made before and after each trial.
+//! The folder of the objects: scanned beforehand, locked and marked during the run, emptied of
+//! stormlp's files before and after each trial.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::chunk_files::is_chunk;
 use super::error::KvcacheError;
 use crate::plan::{KNOWN_BY_BYTES, KvcacheFacts, MARKER_NAME, Marker, names_object_of_a_run};
 
-/// Scans the folder without changing what is in it.
+/// Scans the folder without changing it.
 ///
 /// # Errors
 /// If an existing folder cannot be read, or its marker cannot be used.
@@ -52,7 +52,7 @@ pub(super) enum Own {
     Not,
 }
 
-/// The entries of a folder, with what each is. Without a marker none is an object.
+/// The entries of a folder, with the kind of each. Without a marker none is an object.
 pub(super) fn contents(
     storage: &dyn Storage,
     folder: &Path,
@@ -160,14 +160,15 @@ pub(super) fn enter(
     Ok(lock)
 }
 
-/// What was removed, or would be.
+/// The entries removed, or to remove.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CleanedFolder {
     /// Objects.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What is not stormlp's: each path, and why it is left if it could be taken for an object.
+    /// Entries that are not stormlp's: each path, and why it is left if it could be taken for an
+    /// object.
     pub left: Vec<String>,
     /// Uploads of objects that killed runs left.
     pub uploads: u64,

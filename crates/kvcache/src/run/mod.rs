@@ -1,9 +1,9 @@
 //! Runs a plan: users send requests, threads serve them with objects in files.
 //!
 //! Each thread serves one request at a time, as in the original: it looks for the objects of other
-//! turns, writes the request's own object, and reads that again and again. What it may write, what
-//! is where and what is deleted for it, is decided by the state that all threads share (`store`). The
-//! chunks of serving engines have threads (`loader`) and a state (`chunk_files`) of their own.
+//! turns, writes the request's object, and reads that again and again. The state that all threads
+//! share (`store`) decides about writes, places and deletions. The chunks of serving engines have
+//! separate threads (`loader`) and state (`chunk_files`).
 
 pub mod agreement;
 mod chunk_files;

@@ -40,7 +40,7 @@ impl From<TransferError> for Cut {
     }
 }
 
-/// The results of a thread besides what it counted.
+/// The results of a thread in addition to its counts.
 pub(super) struct WorkerResult {
     pub(super) evidence: Evidence,
     pub(super) failure: Option<KvcacheError>,
@@ -135,7 +135,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Opens the file of an object, or an object of a bucket, whose size is known if it is read.
+    /// Opens the file of an object, or an object of a bucket, with a known size if it is read.
     pub(super) fn open(&self, path: &Path, access: Access, bytes: u64) -> Result<Handle, Cut> {
         let (storage, is_direct) = (self.stage.storage, self.stage.is_direct());
         let opened = match access {
@@ -259,7 +259,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// The byte of its object in which a piece differs from what was written, if it is compared.
+    /// The byte of its object in which a piece differs from the bytes written, if it is compared.
     fn difference(
         &mut self,
         landed: &CompletedTransfer<Piece>,
@@ -345,7 +345,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Ends the other threads if `work` failed, and returns what this one shows.
+    /// Ends the other threads if `work` failed, and returns this one's results.
     pub(super) fn finish(self, work: Result<(), Cut>) -> WorkerResult {
         let failure = match work {
             Ok(()) | Err(Cut::Ends) => None,

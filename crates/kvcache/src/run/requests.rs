@@ -36,7 +36,7 @@ impl Source<'_> {
         }
     }
 
-    /// Enters what was sent `until_ns`, or replayed.
+    /// Enters requests sent `until_ns`, or replayed.
     pub(super) fn credit(self, tally: &mut Tally, until_ns: u64) {
         match self {
             Self::Users(mut requests) => {
@@ -55,8 +55,8 @@ impl Source<'_> {
     }
 }
 
-/// All users, and the requests that wait. Users send when somebody asks: nothing has to wake up for
-/// each request.
+/// All users, and the requests that wait. Users send when asked: no thread has to wake up for each
+/// request.
 pub(super) struct Requests {
     load: Load,
     queue: Queue,
@@ -74,7 +74,7 @@ impl Requests {
         Self { load, queue: Queue::default(), started_unix_ms, end_ns, sent }
     }
 
-    /// Has users send what is due by `now_ns`.
+    /// Has users send the requests due by `now_ns`.
     pub(super) fn advance(&mut self, now_ns: u64) {
         let until = now_ns.min(self.end_ns);
         loop {

@@ -1,4 +1,4 @@
-//! What all threads share: which objects there are, and how many are being written.
+//! The state that all threads share: the stored objects, and how many are being written.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,12 +25,12 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Takes an object that no write is to replace.
+    /// Reserves an object that no write is to replace.
     fn claim(&mut self, key: &str) -> Claim {
         if self.expected.contains_key(key) { Claim::Busy } else { self.cache.claim(key) }
     }
 
-    /// Takes the name of an object to write it: with the older one, if there is one.
+    /// Reserves the name of an object to write it: with the older one, if there is one.
     fn begin(&mut self, key: &str) -> Option<Option<Victim>> {
         if self.begun.contains(key) {
             return None;
@@ -59,7 +59,7 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere ends the run; what is here is as it was between two calls.
+        // A panic elsewhere ends the run; this state is as it was between two calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,8 +101,8 @@ impl Store {
         self.change(|state| state.slots += 1);
     }
 
-    /// Takes an object, once no other thread uses it: where it is, and its tokens; `None` if there
-    /// is none.
+    /// Reserves an object, once no other thread uses it: where it is, and its tokens; `None` if
+    /// there is none.
     pub(super) fn claim(&self, key: &str, ends: Ends<'_>) -> Result<Option<(Tier, u32)>, Cut> {
         self.wait_for(ends, |state| match state.claim(key) {
             Claim::Absent => Some(None),
@@ -143,7 +143,7 @@ impl Store {
         })
     }
 
-    /// Adds an object that others may use from now on.
+    /// Adds an object that other threads may use from now on.
     pub(super) fn add(&self, key: &str, tokens: u32, bytes: u64, tier: Tier) {
         self.change(|state| {
             state.cache.add(key, tokens, bytes, tier);

@@ -1,5 +1,5 @@
-//! What all threads of a trial count together. Objects are large, so a lock for each of their
-//! operations costs nothing.
+//! The counts of all threads of a trial. Objects are large, so a lock for each of their operations
+//! costs little.
 
 use std::collections::BTreeMap;
 
@@ -81,14 +81,14 @@ impl Timings {
         self.times[Timed::Read as usize].len() + self.times[Timed::Write as usize].len()
     }
 
-    /// Adds those of another trial.
+    /// Adds the times of another trial.
     pub(super) fn merge(&mut self, other: &Self) {
         let pairs = self.times.iter_mut().zip(&other.times);
         pairs.for_each(|(own, other)| own.merge(other));
         self.loads.merge(&other.loads);
     }
 
-    /// All of them in their saved form, as those of `part`.
+    /// All of them in their saved form, as times of `part`.
     pub(super) fn named(&self, part: &str) -> Vec<NamedHistogram> {
         let times = Timed::VARIANTS.iter().zip(&self.times);
         let named = times.filter_map(|(what, times)| times.named(&format!("{part} {what}")));
@@ -106,7 +106,7 @@ impl Timings {
     }
 }
 
-/// What was counted in a trial.
+/// The counts of a trial.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Tally {
     pub(super) timings: Timings,
@@ -115,7 +115,7 @@ pub(super) struct Tally {
     pub(super) lookups: Lookups,
     pub(super) evictions: Evictions,
     pub(super) requests: RequestCounts,
-    /// The requests of each class of users; of a trace and of prompts those of none.
+    /// The requests of each class of users; empty for a trace and for prompts.
     pub(super) classes: BTreeMap<Class, RequestCounts>,
     /// Whether a trace was replayed to its end.
     pub(super) is_whole_trace: Option<bool>,
@@ -131,7 +131,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted yet of the prompts of a serving engine.
+    /// Empty counts for the prompts of a serving engine.
     pub(super) fn of_prompts(plan: &ServingPlan) -> Self {
         let load = |tokens: &u32| Load { prefix_tokens: *tokens, ..Load::default() };
         let loads = Loads(plan.prefix_tokens.iter().map(load).collect());
@@ -144,7 +144,7 @@ impl Tally {
         self.prompts.get_or_insert_default()
     }
 
-    /// Adds what another host counted in the same trial.
+    /// Adds the counts of another host in the same trial.
     pub(super) fn add(&mut self, other: &Self) {
         self.timings.merge(&other.timings);
         self.read += other.read;
@@ -240,7 +240,7 @@ pub(super) struct TrialId {
     pub(super) keeps: bool,
 }
 
-/// What was measured in a trial: by one host, or by all of them once they have exchanged it.
+/// The measurements of a trial: by one host, or by all of them once they have exchanged it.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) seed: u32,
@@ -251,7 +251,7 @@ pub(super) struct Measured {
     pub(super) watched: Watched,
 }
 
-/// What the monitoring thread measured.
+/// The measurements of the monitoring thread.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Watched {
     pub(super) total_seconds: f64,

@@ -1,5 +1,5 @@
-//! A trial of several hosts: they begin at the same moment, each with users and a folder of its own,
-//! and what they measured is put together.
+//! A trial of several hosts: they begin at the same moment, each with separate users and a separate
+//! folder, and their measurements are combined.
 
 use stormlp_core::path::PathKind;
 use stormlp_hosts::multi_host::{Hosts, sum_of_series};
@@ -54,7 +54,7 @@ impl Stage<'_> {
     }
 }
 
-/// The measurements of `all` hosts as one; devices are those of each machine once.
+/// The measurements of `all` hosts as one; the devices of each machine count once.
 fn merged(hosts: &Hosts, path: PathKind, all: Vec<Measured>) -> Measured {
     let counted = count_members_once(&hosts.members, |nth| {
         all[nth].watched.device.map_or(0, |device| device.read_bytes + device.written_bytes)
@@ -69,7 +69,7 @@ fn merged(hosts: &Hosts, path: PathKind, all: Vec<Measured>) -> Measured {
     for Measured { tally, watched, .. } in all {
         sum.tally.add(&tally);
         let sum = &mut sum.watched;
-        // The window of all is over when that of the last one is.
+        // The window of all is over when the last one's is.
         sum.total_seconds = sum.total_seconds.max(watched.total_seconds);
         sum.cpu.user_seconds += watched.cpu.user_seconds;
         sum.cpu.system_seconds += watched.cpu.system_seconds;

@@ -2,10 +2,10 @@
 
 use crate::plan::{Prompt, Request};
 
-/// What a thread does.
+/// The work of a thread.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Serves a request, with what is decided when a thread takes it.
+    /// Serves a request, with the decisions made when a thread starts it.
     Serve {
         request: Request,
         /// Its context without the system prompt that it begins with, in tokens.
@@ -32,6 +32,6 @@ pub(super) enum Next {
     Take(Work, u64),
     /// The next is due at this time, in nanoseconds since the start.
     At(u64),
-    /// Nothing is left to do.
+    /// No work is left.
     Finished,
 }

@@ -81,8 +81,8 @@ pub(super) fn records(report: &KvcacheReport) -> Records {
     Records::new(&alone, units(report), &RECORDS)
 }
 
-/// The answer of a search; and the records of the trials, each with what its pass is, followed by the
-/// loads of each length of prefix in it.
+/// The answer of a search; and the records of the trials, each with its pass, followed by the loads
+/// of each length of prefix in it.
 fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
     let answer = report.results.find_max.as_ref().filter(|find| !find.tried.is_empty());
     let answer = answer.map(|find| {
@@ -93,7 +93,7 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
             "fed_from_memory": is_of_memory(find),
         })
     });
-    // A run in which storage did nothing has no figure.
+    // A run without work for storage has no figure.
     let rates = ["read_gib_per_second", "write_gib_per_second", "tokens_per_second"];
     let absent = match (nothing(report).is_some(), generates(&report.plan)) {
         (true, _) => &rates[..],

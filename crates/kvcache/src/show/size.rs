@@ -5,7 +5,7 @@ use stormlp_show::document::{Document, Table, number, word};
 use super::size_of as of;
 use crate::plan::{Attention, Fits, ObjectSize, Size};
 
-/// The sizes of the caches, and what fits.
+/// The sizes of the caches, and the number that fits.
 pub fn size(size: &Size) -> Document {
     let model = &size.model;
     let mean = size.objects.first();

@@ -22,7 +22,7 @@ use stormlp_core::transport;
 use stormlp_core::transport::{DeviceId, Requirement, Transport};
 use stormlp_core::units::{ByteSize, short_size};
 
-/// What decides how much a cell has in flight.
+/// The figures that decide the transfers in flight of a cell.
 const FLIGHT: FlightOptions = FlightOptions {
     fewer: "use fewer --threads or a lower --queue-depth",
     shallower: "use a lower --queue-depth",
@@ -102,8 +102,8 @@ impl CellPlanner<'_> {
         }
     }
 
-    /// Estimated duration of a cell. When the time is up, no new transfer starts, but those in
-    /// flight are awaited: with many threads and large transfers that takes longer than the time
+    /// Estimated duration of a cell. When the time is up, no new transfer starts, but transfers in
+    /// flight are awaited: with many threads and large transfers that lasts longer than the time
     /// itself.
     fn estimated_seconds(&self, transport: &Transport, requested_bytes: u64) -> f64 {
         let in_flight = (transport.threads as u64)

@@ -42,8 +42,8 @@ pub(super) fn options(request: &MatrixRequest, problems: &mut Problems) {
     }
 }
 
-/// Checks that objects are moved by the path to objects, and that nothing is asked of them that
-/// only files can do.
+/// Checks that objects are moved by the path to objects, and that the request needs no operation
+/// that only files support.
 fn objects(request: &MatrixRequest, problems: &mut Problems) {
     let paths = request.paths();
     for target in request.jobs.iter().map(|job| &job.target) {

@@ -107,7 +107,7 @@ impl Named for Fill {
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Fsync {
-    /// At the end if writes go through the page cache, so that the time is that of storage; not if
+    /// At the end if writes go through the page cache, so that the time includes storage; not if
     /// they bypass it.
     #[default]
     Auto,
@@ -162,7 +162,7 @@ impl IoSize {
         self.min_bytes + index % self.count() * self.step_bytes
     }
 
-    /// Parses an entry of `--io-size`: a size, or a sweep, whose [sizes](Self::sizes) are to be
+    /// Parses an entry of `--io-size`: a size, or a sweep; its [sizes](Self::sizes) are to be
     /// measured one after the other.
     ///
     /// # Errors

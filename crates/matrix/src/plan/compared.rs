@@ -13,8 +13,8 @@ use stormlp_core::facts::Availability;
 use stormlp_core::placement::Placement;
 use stormlp_core::units::{ByteSize, counted};
 
-/// Fields that never count: what may be overwritten, what is done with the files before and after
-/// the cells, and estimates.
+/// Fields that never count: permissions to overwrite, the treatment of files before and after the
+/// cells, and estimates.
 const NOWHERE: [&str; 13] = [
     "request.remove",
     "request.destroy_data",
@@ -23,7 +23,7 @@ const NOWHERE: [&str; 13] = [
     "files.action",
     "files.content",
     "files.created_by_stormlp",
-    // Compared as a share under its own name.
+    // Compared as a share under a separate name.
     "files.hole_bytes",
     "layout_bytes",
     "cells.availability",
@@ -34,7 +34,7 @@ const NOWHERE: [&str; 13] = [
 /// Fields that each host has for itself: where it reads, and where its threads run.
 const OF_A_HOST: [&str; 4] = ["engine", "placement", "thread_groups", "region_bytes"];
 /// Fields that are not part of the work of a run: how it was requested and named, file locations,
-/// repetitions, the random order drawn, and what counts as an error.
+/// repetitions, the random order drawn, and the definition of an error.
 const OF_A_RUN: [&str; 36] = [
     "request.name",
     "request.preset",
@@ -66,7 +66,7 @@ const OF_A_RUN: [&str; 36] = [
     "files.path",
     "files.folder",
     "files.file_system",
-    // The host's engine only lays out the files; the cells have their own.
+    // The host's engine only lays out the files; each cell has one.
     "engine",
     "region_bytes",
     "cells.requested_engine",

@@ -1,5 +1,5 @@
-//! What a matrix has where its request leaves it out: that of a preset, of a search for knees, or
-//! the defaults.
+//! Values for options that a request leaves out: from a preset, a search for knees, or the
+//! defaults.
 
 use std::path::PathBuf;
 
@@ -90,7 +90,7 @@ impl MatrixRequest {
         Self::without_matrix(name).complete()
     }
 
-    /// Options that name a preset and nothing that it has.
+    /// Options that name a preset, without its values.
     fn without_matrix(preset: &str) -> Self {
         Self {
             preset: Some(preset.to_string()),

@@ -16,8 +16,8 @@ pub(super) fn lacking(fact: impl Into<String>, remedy: impl Into<String>) -> Not
 
 /// Checks that a block device may be overwritten.
 ///
-/// No option overrides a device in use. What it carries must be named, so that nobody who means
-/// another device loses it.
+/// No option overrides a device in use. Its contents must be named, so that you do not lose them if
+/// you mean another device.
 pub(super) fn check(request: &MatrixRequest, facts: &FileFacts) -> Decided<()> {
     let path = facts.path.display();
     let found = match &facts.device {
@@ -73,7 +73,7 @@ pub(super) fn check_named(
     let Some(carried) = devices.map(carries).collect::<Option<Vec<_>>>() else {
         return;
     };
-    // On resume, the matrix's own cells may have overwritten it.
+    // On resume, cells of the matrix may have overwritten it.
     let named = request.destroy_data.iter().flatten().filter(|_| !request.resumes);
     for name in named.filter(|name| !carried.iter().any(|(_, found)| found.contains(name))) {
         let carried: Vec<String> = (carried.iter())

@@ -1,4 +1,4 @@
-//! Which files a matrix uses, their sizes and what must be written first.
+//! The files that a matrix uses, their sizes and the data to write first.
 //!
 //! Default sizes: existing files are used unchanged; else 1 GiB for each thread, limited to 8 GiB
 //! and a quarter of the free space in total. Sizes of explicitly named files follow gdsio: see
@@ -49,7 +49,7 @@ impl PlannedFiles {
     }
 }
 
-/// What the operations of a request require of a file's content.
+/// Requirements of a request's operations on a file's content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileNeeds {
     /// Every block must have been written.
@@ -245,8 +245,8 @@ impl FolderJob<'_> {
         })?;
         self.check_is_ours(name, &path)?;
         let (action, bytes, content, created_by_stormlp) = self.contents(name, &path, needed)?;
-        // A possible copy of the created file may just as well be the user's own: it may be read,
-        // but is never overwritten.
+        // A possible copy of the created file may just as well be user data: it may be read, but is
+        // never overwritten.
         if (self.needs.writes || action != FileAction::Use)
             && self.facts.copies.iter().any(|copy| copy == name)
         {
@@ -274,8 +274,8 @@ impl FolderJob<'_> {
         Ok(table.files.len() - 1)
     }
 
-    /// What is to be done with a file that needs this many bytes, its size and contents then, and
-    /// whether stormlp made it.
+    /// The action for a file that needs this many bytes, its size and contents then, and whether
+    /// stormlp made it.
     fn contents(
         &self,
         name: &str,
@@ -342,7 +342,7 @@ impl FolderJob<'_> {
     }
 
     /// Refuses to read a file that is too small, does not hold the pattern to compare with, or has
-    /// unwritten space: no device is accessed then, so the figure means nothing.
+    /// unwritten space: no device is accessed then, so the figure is meaningless.
     fn check_readable(
         &self,
         path: &Path,
@@ -388,7 +388,7 @@ fn named_file(
     check_access(request, facts, needs)?;
     let wanted = request.file_size_bytes;
     let (action, bytes, used) = match facts.kind {
-        // gdsio reads what is there.
+        // gdsio reads existing files only.
         FileKind::Missing if request.is_gdsio() && !needs.writes => {
             return Err(lacking(
                 format!("{path} does not exist, and a read needs it"),

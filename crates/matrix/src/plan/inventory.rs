@@ -20,7 +20,7 @@ pub enum FileKind {
     Regular,
     /// A block device.
     BlockDevice,
-    /// Anything that cannot take part in transfers: a folder, a socket, a character device.
+    /// Anything that transfers cannot use: a folder, a socket, a character device.
     Other,
 }
 
@@ -59,10 +59,10 @@ pub struct TargetFolder {
     pub files: Vec<FoundFile>,
     /// Bytes in holes of each file listed in the manifest, by name.
     pub hole_bytes: BTreeMap<String, u64>,
-    /// Files whose size matches the manifest but which are not the created files: copies, which may
-    /// be read, or the user's own files.
+    /// Files with a size that matches the manifest but which are not the created files: copies,
+    /// which may be read, or user files.
     pub copies: Vec<String>,
-    /// What else is in it, by name: links, pipes, folders, and files that replaced stormlp's.
+    /// Its other entries, by name: links, pipes, folders, and files that replaced stormlp's.
     pub others: BTreeMap<String, String>,
 }
 
@@ -145,7 +145,7 @@ impl TargetInventory {
         }
     }
 
-    /// The size of what is there instead of a file that is to be made in a folder.
+    /// The size of an entry in place of a file that is to be made in a folder.
     pub(super) fn old_bytes(&self, file: &FilePlan) -> u64 {
         let name = file.path.file_name().and_then(|name| name.to_str());
         let folder = file.path.parent().and_then(|parent| self.folder(parent));

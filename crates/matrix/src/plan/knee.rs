@@ -19,8 +19,8 @@ const MOST_IN_FLIGHT: usize = 4096;
 const MOST_IN_FLIGHT_BYTES: u64 = 4 << 30;
 
 /// The grid cells that a search may need. A path that cannot run has a single cell, which says why;
-/// a blocking path has no depths. Others have doubling thread counts, as depths lie between.
-/// Settings with uselessly many transfers in flight are left out.
+/// a blocking path has no depths. All other paths have doubling thread counts, as depths lie
+/// between. Settings with uselessly many transfers in flight are left out.
 pub(super) fn grid(mut cells: Vec<CellPlan>, usable_memory_bytes: u64) -> Vec<CellPlan> {
     let threads = |cell: &CellPlan| cell.transport.threads;
     let depth = |cell: &CellPlan| cell.transport.queue_depth;
@@ -140,7 +140,7 @@ fn counted(cell: &CellReport) -> Option<&Measurement> {
 }
 
 /// The next cell to measure; `tried` marks the cells started in this run. `None` if all is done. A
-/// search takes one group after the other, so that compared cells run close together.
+/// search finishes one group after the other, so that compared cells run close together.
 pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
     let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
     let open = |cell: &usize| !tried(*cell) && !results.has(*cell);
@@ -153,8 +153,8 @@ pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> 
     })
 }
 
-/// Expected number of remaining cells and their duration in seconds: all unmeasured cells, or those
-/// of a search without surprises.
+/// Expected number of remaining cells and their duration in seconds: all unmeasured cells, or the
+/// cells of a search without surprises.
 pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> (u64, f64) {
     let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
     let open = |cell: &usize| {

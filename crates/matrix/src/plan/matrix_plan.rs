@@ -26,7 +26,7 @@ pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {
-    /// Nothing: it exists and is usable.
+    /// No action: it exists and is usable.
     Use,
     /// Create it with its full size; the cells write it before anything reads it.
     Allocate,
@@ -59,7 +59,7 @@ pub struct FilePlan {
     pub action: FileAction,
     /// Its contents after that, if known.
     pub content: Option<ContentState>,
-    /// The folder of the plan whose manifest lists it; `None` for an explicitly named file.
+    /// The folder of the plan with a manifest that lists it; `None` for an explicitly named file.
     pub folder: Option<usize>,
     /// Whether stormlp created it or will create it, so that it may be removed at the end.
     pub created_by_stormlp: bool,
@@ -169,9 +169,9 @@ impl CellPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPlan {
-    /// What was asked for, with what was left out.
+    /// The request, with its omitted options filled in.
     pub request: MatrixRequest,
-    /// The devices in the order workers take them.
+    /// The devices in the order in which workers receive them.
     pub devices: Vec<DeviceId>,
     /// Placement of threads and their buffers.
     pub placement: Placement,

@@ -6,7 +6,7 @@ use stormlp_core::printable::printable;
 /// A matrix with a name.
 pub(super) struct Preset {
     pub(super) name: &'static str,
-    /// What it measures, as the list of presets says it.
+    /// Its measurements, as the list of presets describes them.
     description: &'static str,
     pub(super) options: &'static str,
 }
@@ -59,7 +59,7 @@ pub(super) fn preset_name(name: &str) -> Result<String, String> {
     Err(format!("`{}` is not a preset: use one of{known}", printable(name)))
 }
 
-/// Whether a preset is one of the study whose tables its report shows.
+/// Whether a preset is one of the study with the tables that its report shows.
 pub(crate) fn is_of_study(preset: &str) -> bool {
     preset != "quick"
 }

@@ -16,8 +16,8 @@ const ONE_ROUND: f64 = 1.01;
 /// The storage traffic of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reach {
-    /// Bytes that the block devices moved in the cell's direction, including those of other
-    /// processes; `None` without a block device.
+    /// Bytes that the block devices moved in the cell's direction, including other processes'
+    /// bytes; `None` without a block device.
     pub device_bytes: Option<u64>,
     /// The same as a share of the cell's bytes.
     pub device_share: Option<f64>,
@@ -29,15 +29,15 @@ pub struct Reach {
     pub is_write: bool,
     /// Whether its files were synced within the measured time.
     pub synced: bool,
-    /// In which way its figures are known to be those of memory.
+    /// In which way its figures are known to show memory.
     pub of_memory: Option<&'static str>,
 }
 
 impl MatrixPlan {
-    /// The storage traffic of a cell of this plan, measured by this many hosts on their own files;
+    /// The storage traffic of a cell of this plan, measured by this many hosts on separate files;
     /// `None` if the cell does not access storage.
     pub fn reach(&self, cell: &CellPlan, numbers: &Measurement, hosts: usize) -> Option<Reach> {
-        // What an endpoint reads from its own devices and caches does not show here.
+        // Reads of an endpoint from its devices and caches do not show here.
         if matches!(cell.transport.path, PathKind::S3 | PathKind::Null) {
             return None;
         }
@@ -64,10 +64,10 @@ impl MatrixPlan {
         Some(reach)
     }
 
-    /// In which way most of a cell's bytes came from memory or stayed there: judged by the counters
-    /// of block devices. Without these (tmpfs, network file systems) judged by page cache residency
-    /// before a read, or by a missing sync after a write. A path that bypasses the cache only counts
-    /// if dropping the files left them there, as on a file system in memory.
+    /// In which way the majority of a cell's bytes came from memory or stayed there: judged by the
+    /// counters of block devices. Without these (tmpfs, network file systems) judged by page cache
+    /// residency before a read, or by a missing sync after a write. A path that bypasses the cache
+    /// only counts if dropping the files left them there, as on a file system in memory.
     fn of_memory(
         &self,
         cell: &CellPlan,

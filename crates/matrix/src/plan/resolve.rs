@@ -97,7 +97,7 @@ pub fn resolve(
     Ok(plan)
 }
 
-/// The devices that workers take in turn, and those of jobs.
+/// The devices that workers use in turn, and the devices of jobs.
 fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> Vec<DeviceId> {
     let of_jobs = request.jobs.iter().filter_map(|job| job.device);
     let mut devices = devices::requested(request.devices.as_ref(), facts, problems);
@@ -123,7 +123,7 @@ fn thread_counts(request: &MatrixRequest) -> Vec<u32> {
     distinct(request.threads.iter().copied())
 }
 
-/// Threads of each job in a cell of `threads`: its own number, or its round-robin share.
+/// Threads of each job in a cell of `threads`: its number, or its round-robin share.
 fn job_threads(jobs: &[JobRequest], threads: u32) -> Vec<u32> {
     let open = jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
     let mut dealt = 0;
@@ -221,7 +221,7 @@ impl<'a> Threads<'a> {
         Self { placement, of_devices, warnings, nodes: &facts.numa_nodes }
     }
 
-    /// NUMA node and CPUs of a thread of `job`: its own, else those near its device.
+    /// NUMA node and CPUs of a thread of `job`: its setting, otherwise the ones near its device.
     fn of_worker(&self, job: &JobRequest, device: DeviceId) -> (Option<u32>, Option<CpuList>) {
         if let Some(node) = job.numa_node {
             let found = self.nodes.iter().find(|other| other.node == node);
@@ -249,7 +249,7 @@ fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
     (before * unit, own * unit)
 }
 
-/// Maximum memory of a thread beside its buffers, and of file layout.
+/// Maximum memory of a thread in addition to its buffers, and of file layout.
 const THREAD_BYTES: u64 = MIB;
 const LAYOUT_BYTES: u64 = 16 * MIB;
 

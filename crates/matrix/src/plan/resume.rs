@@ -11,9 +11,9 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// The part of the saved `report` at `path` that belongs to `plan`, and how the machine differs from
-/// the one that started the matrix: the cells before and after are not comparable like those of one
-/// run.
+/// The part of the saved `report` at `path` that belongs to `plan`, and how the machine differs
+/// from the one that started the matrix: the cells before and after are not comparable like cells
+/// of one run.
 ///
 /// # Errors
 /// With exit code 3 if it is from another machine or another matrix, or is damaged.
@@ -64,7 +64,7 @@ fn refused(path: &Path, what: impl Into<String>, remedy: impl Into<String>) -> F
     Failure::saying(Cause::Plan, format!("{} {what}", path.display())).with_help(remedy)
 }
 
-/// Rejects a report of other hosts; `names` are those of several.
+/// Rejects a report of other hosts; `names` are set for several hosts.
 ///
 /// # Errors
 /// With exit code 3.

@@ -1,4 +1,4 @@
-//! A matrix on several hosts before its first byte: each has its own files, and all have the same
+//! A matrix on several hosts before its first byte: each has separate files, and all have the same
 //! cells.
 
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use stormlp_transfer::storage::{Storage as _, StorageRouter};
 use super::scan;
 use crate::plan::{JobTarget, MatrixPlan, MatrixRequest, TargetInventory, asked, decided, resolve};
 
-/// What a process determines before planning.
+/// The facts that a process determines before planning.
 struct Looked {
     /// The options that must be equal on all hosts.
     consistency_fields: Vec<ConsistencyField>,
     request: MatrixRequest,
     facts: HostFacts,
     inventory: TargetInventory,
-    /// The folders in which each process has its own subfolder.
+    /// The folders in which each process has a subfolder.
     shared: Vec<PathBuf>,
 }
 
@@ -67,8 +67,8 @@ fn look(
     Ok(Looked { consistency_fields, request, facts, inventory, shared })
 }
 
-/// Gives each process its own subfolder of the given folders, which all processes may see. Returns
-/// the given folders.
+/// Gives each process a subfolder of the given folders, which all processes may see. Returns the
+/// given folders.
 ///
 /// # Errors
 /// If all of them would write to the same file.
@@ -124,7 +124,7 @@ fn share_room(inventory: &mut TargetInventory, peers: &Peers) -> Result<(), Fail
     Ok(())
 }
 
-/// Creates the folders in which each process has its own, and tests whether all see them.
+/// Creates the folders in which each process has one, and tests whether all see them.
 fn make_shared(folders: &[PathBuf], peers: &Peers, session: &Session) -> Result<(), Failure> {
     for folder in folders {
         let made = if session.group.leads() {

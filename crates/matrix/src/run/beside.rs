@@ -47,7 +47,7 @@ impl<'a> Side<'a> {
         self.hosts.is_some()
     }
 
-    /// Sends heartbeats to the others until all reach the next barrier.
+    /// Sends heartbeats to the other hosts until all reach the next barrier.
     pub(crate) fn works(&self, stop: &StopToken) -> Result<(), MatrixError> {
         let works = self.hosts.map_or(Ok(()), |hosts| hosts.works(stop));
         works.map_err(MatrixError::from)
@@ -67,7 +67,7 @@ impl<'a> Side<'a> {
         self.works(stop)
     }
 
-    /// Waits for the others, once per cell.
+    /// Waits for the other hosts, once per cell.
     pub(crate) fn meet(&self, stop: &StopToken) -> Result<(), MatrixError> {
         let first = |_: &&Hosts| !self.met.swap(true, Ordering::Relaxed);
         let Some(hosts) = self.hosts.filter(first) else {
@@ -81,12 +81,12 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Reports to the others that this host measures, unless all know that the run ends.
+    /// Reports to the other hosts that this host measures, unless all know that the run ends.
     pub(crate) fn measures(&self, stop: &StopToken) -> Result<(), MatrixError> {
         if self.is_stopped(stop) { Ok(()) } else { self.works(stop) }
     }
 
-    /// Waits until the others are done too. Losing them does not discard the results:
+    /// Waits until the other hosts are done too. Losing them does not discard the results:
     /// [`Self::lost`] returns the error.
     pub(crate) fn finish(&self, stop: &StopToken) {
         self.finished.store(true, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl<'a> Side<'a> {
         self.edge().map(drop)
     }
 
-    /// The merged results of a cell of which this host measured `own`; `None` if the others are
+    /// The merged results of a cell of which this host measured `own`; `None` if other hosts are
     /// unreachable after the run was stopped.
     pub(crate) fn whole(
         &self,
@@ -140,7 +140,7 @@ impl<'a> Side<'a> {
             return Ok(None);
         };
         let names = hosts.names();
-        // They end together, and the merge of their saved parts takes the first, too.
+        // They end together, and the merge of their saved parts uses the first, too.
         let counted = count_members_once(&hosts.members, |_| 0);
         let parts: Vec<CellPart<'_>> = names
             .iter()

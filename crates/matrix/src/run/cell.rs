@@ -40,7 +40,7 @@ pub(crate) struct CellMeasurement {
     pub(crate) interrupted: bool,
 }
 
-/// What was seen beside the workers of a cell over the measured time.
+/// Observations of the machine during the measured time of a cell.
 pub(crate) struct WatchedCell {
     pub(crate) cpu: CpuTimes,
     pub(crate) device: Option<DeviceCounters>,
@@ -49,7 +49,7 @@ pub(crate) struct WatchedCell {
     pub(crate) started_unix_seconds: Option<f64>,
 }
 
-/// What a worker receives before it starts.
+/// The input of a worker before it starts.
 struct WorkerSupplies<'a> {
     index: usize,
     plan: &'a WorkerPlan,
@@ -191,7 +191,7 @@ impl Bench<'_> {
                 passes,
             },
             fill,
-            // The null path reads nothing that could be verified.
+            // The null path reads no data that could be verified.
             verify: plan.request.verify && only_reads && cell.transport.path != PathKind::Null,
             pattern: Pattern::new(plan.request.tune.seed, stream_of(path)),
             warmup: Duration::from_secs_f64(plan.request.warmup_seconds),

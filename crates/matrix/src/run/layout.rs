@@ -102,7 +102,7 @@ fn create(storage: &dyn Storage, layout: &FilePlan) -> Result<(Handle, PathKind)
     Ok((file.into(), kind))
 }
 
-/// What completes a file or object once all of its data is written.
+/// The steps that complete a file or object once all of its data is written.
 enum Closing {
     File(File),
     Object(Arc<Upload>),

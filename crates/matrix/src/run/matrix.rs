@@ -52,9 +52,9 @@ pub fn lock(storage: &Arc<dyn Storage>, report: &mut MatrixReport) -> Result<Fol
 }
 
 /// Runs every cell of the report's plan that is not done yet, and calls `on_cell` after each, so
-/// that nothing is lost if a later one fails. With other `hosts`, the report covers all of them; if
-/// they are unreachable during a cell, only this host's results are passed on, and the report omits
-/// the cell.
+/// that no result is lost if a later one fails. With other `hosts`, the report covers all of them;
+/// if they are unreachable during a cell, only this host's results are passed on, and the report
+/// omits the cell.
 ///
 /// # Errors
 /// If files cannot be created or buffers cannot be allocated. A failed cell becomes an entry of the
@@ -84,7 +84,7 @@ pub fn run(
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
     let settings =
         settings(plan.request.requires(Requirement::Gds), plan.request.tune.machine.cufile_stats);
-    // Cells that need what does not open say why.
+    // Cells that need a library that does not open say why.
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.gpu_index());
@@ -198,7 +198,7 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// Runs and reports one cell: the results of all hosts, or `None` if the others are
+    /// Runs and reports one cell: the results of all hosts, or `None` if other hosts are
     /// unreachable.
     fn next(
         &mut self,
@@ -213,7 +213,7 @@ impl Matrix<'_> {
         let side = &self.bench.side;
         if let Err(error) = side.lost() {
             self.fault = Some(lost(&error));
-            // Whatever the others did meanwhile, it is not a measurement of all hosts.
+            // Whatever the other hosts did meanwhile, it is not a measurement of all hosts.
             if let Some(numbers) = &mut own.measurement {
                 numbers.interrupted = true;
             }
@@ -223,7 +223,7 @@ impl Matrix<'_> {
             return Ok(None);
         }
         let whole = match self.fault.is_some() && side.has_hosts() {
-            // The others learn of it at the end of the run.
+            // The other hosts learn of it at the end of the run.
             true => Ok(None),
             false => side.whole(self.bench.plan, &own, self.bench.stop),
         };
@@ -381,7 +381,7 @@ impl Reason {
     }
 }
 
-/// The entry of a cell whose setup failed.
+/// The entry of a cell that failed during setup.
 fn failed(index: usize, cell: &CellPlan, require_gds: bool, error: &MatrixError) -> CellReport {
     let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
     if let MatrixError::ThreadGroup(ThreadGroupError::Start(source)) = error {

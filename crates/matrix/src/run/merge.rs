@@ -23,7 +23,7 @@ pub(crate) struct CellPart<'a> {
     pub(crate) cell: &'a CellReport,
 }
 
-/// A cell of all hosts with the warnings about its storage, whose counters are those of all of them.
+/// A cell of all hosts with the warnings about its storage, by the counters of all of them.
 pub(crate) fn with_storage(plan: &MatrixPlan, mut whole: CellReport) -> CellReport {
     let planned = plan.cells.get(whole.cell);
     if let (Some(planned), Some(numbers)) = (planned, &whole.measurement) {
@@ -34,7 +34,7 @@ pub(crate) fn with_storage(plan: &MatrixPlan, mut whole: CellReport) -> CellRepo
 }
 
 /// All hosts' warnings about a cell, equal ones once. Processes that share a host cannot tell each
-/// other's load from that of other programs, so they say nothing of it.
+/// other's load from other programs', so they do not warn of it.
 fn warnings_of(parts: &[CellPart<'_>]) -> Vec<Warning> {
     let share_a_host = parts.iter().any(|part| !part.counts_devices);
     let is_moot = |one: &Warning| share_a_host && one.kind == WarningKind::OthersLoad;
@@ -195,7 +195,7 @@ fn mix(all: &[&Measurement], seconds: f64) -> Option<MixedParts> {
     Some(MixedParts { reads, writes })
 }
 
-/// Seconds per GiB; 0 if nothing was moved.
+/// Seconds per GiB; 0 if no byte was moved.
 pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
     match bytes {
         0 => 0.0,

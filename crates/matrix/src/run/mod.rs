@@ -1,8 +1,8 @@
 //! Runs a transfer matrix: cell after cell, path after path.
 //!
-//! [`lock`] takes a report with its plan and, if resumed, previously measured cells; [`run`] adds a
-//! cell for every entry of the plan. A cell is one thread group of threads, each with its own path, file
-//! and buffers. They start together, share only counters during the measurement, and hand over
+//! [`lock`] accepts a report with its plan and, if resumed, previously measured cells; [`run`] adds
+//! a cell for every entry of the plan. A cell is one thread group of threads, each with a path, a
+//! file and buffers. They start together, share only counters during the measurement, and hand over
 //! their recorders at the end.
 
 pub mod agreement;

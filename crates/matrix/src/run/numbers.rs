@@ -87,8 +87,8 @@ fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome]) -> Vec<J
     jobs.filter_map(of_job).collect()
 }
 
-/// Results of one job over its own duration: a finished job does not become slower while it waits
-/// for the others. `None` for a job without workers.
+/// Results of one job over its duration: a finished job does not become slower while it waits for
+/// the rest. `None` for a job without workers.
 fn job_report(name: &str, outcomes: &[&WorkerOutcome]) -> Option<JobReport> {
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max()?;

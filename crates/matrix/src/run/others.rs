@@ -1,4 +1,4 @@
-//! What other programs did while a cell was measured: its figures are then not those of the storage
+//! Load of other programs while a cell was measured: its figures then do not show the storage
 //! alone.
 
 use crate::plan::{MatrixPlan, Measurement, Reach};
@@ -19,8 +19,8 @@ pub(super) fn warning(
     (!signs.is_empty()).then(|| Warning::new(WarningKind::OthersLoad, signs.join("; "), REMEDY))
 }
 
-/// Bytes that the devices moved beyond those of the cell, in both directions. The page cache reads
-/// ahead and writes later, so a cell whose bytes went through it tells nothing here.
+/// Bytes that the devices moved beyond the cell's, in both directions. The page cache reads ahead
+/// and writes later, so a cell through the page cache gives no evidence here.
 fn of_devices(is_mixed: bool, reach: Reach, measured: &Measurement) -> Option<String> {
     if reach.through_cache || measured.filled_cache().is_some() {
         return None;

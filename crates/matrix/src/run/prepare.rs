@@ -48,7 +48,8 @@ impl Folders {
             };
             match folders.storage.lock(folder) {
                 Ok(lock) => folders.locks.push(lock),
-                // A read-only folder cannot be changed by others meanwhile, nor by this run.
+                // A read-only folder cannot be changed by other programs meanwhile, nor by this
+                // run.
                 Err(LockError::File(error))
                     if !error.is_device_failure() && !plan.files.iter().any(changes) => {}
                 Err(error) => return Err(error.into()),
@@ -82,7 +83,7 @@ impl Folders {
         }
     }
 
-    /// Refuses to put objects where somebody else's are.
+    /// Refuses to put objects where foreign ones are.
     fn check_puts(&self, file: &FilePlan) -> Result<(), MatrixError> {
         for (path, left) in self.storage.puts(&file.path)? {
             if let RecordedState::Other(found) = left {
@@ -137,7 +138,7 @@ impl Folders {
         }
     }
 
-    /// Writes the manifests of these files' folders once each, as each takes one or more syncs.
+    /// Writes the manifests of these files' folders once each, as each needs one or more syncs.
     fn save(&self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let folders: BTreeSet<usize> = files.iter().filter_map(|file| file.folder).collect();
         for folder in folders {
@@ -178,7 +179,7 @@ pub(crate) fn make_files(
     let (allocate, fill) = (of(FileAction::Allocate), of(FileAction::Fill));
     // Their previous contents are no longer valid.
     folders.announce(plan, &allocate)?;
-    // Objects have no room of their own.
+    // Objects have no reserved room.
     for file in allocate.into_iter().filter(|file| !names_object(&file.path)) {
         let made = storage.create(&file.path, file.bytes, false).inspect_err(|_| {
             // Without its blocks the file is useless.

@@ -3,7 +3,7 @@
 use crate::plan::{MixedParts, Transfers};
 use stormlp_core::histogram::LatencyHistogram;
 
-/// What was moved, and how long each transfer took.
+/// The bytes moved, and the time of each transfer.
 #[derive(Debug, Clone)]
 pub(crate) struct Moved {
     pub(crate) latency: LatencyHistogram,

@@ -24,7 +24,7 @@ const PLACE_BYTES: usize = 4096;
 /// `makes` trailing path components are missing.
 ///
 /// # Errors
-/// If one of them, or what a folder of stormlp's holds, cannot be looked at.
+/// If one of them, or the contents of a folder of stormlp's, cannot be examined.
 pub(super) fn inventory(
     storage: &dyn Storage,
     request: &MatrixRequest,
@@ -74,7 +74,7 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
             format!("{} is a link that does not lead to a folder", link.display()),
             "remove the link, or use another --dir",
         ),
-        // A mistyped mount point must not fill the disk beneath it.
+        // A mistyped mount point must not fill the disk below it.
         _ if !exists && !has_parent(path, makes) => Availability::unavailable(
             format!("neither {} nor its parent folder exists", path.display()),
             "correct the name, or create the folder first with `mkdir -p`",
@@ -97,7 +97,7 @@ fn folder(storage: &dyn Storage, path: &Path, makes: usize) -> Result<TargetFold
     Ok(folder)
 }
 
-/// A prefix of objects: there is nothing to create, and no room to run out of.
+/// A prefix of objects: there is no folder to create, and no room to run out of.
 fn prefix(storage: &dyn Storage, path: &Path) -> Result<TargetFolder, TransferError> {
     let place = TargetPlace {
         writable: Availability::Available,
@@ -234,8 +234,8 @@ fn file(storage: &dyn Storage, path: &Path, writes: bool) -> Result<FileFacts, T
 }
 
 /// Whether at least half of the sampled places hold the pattern of the request; `None` if the file
-/// is empty. A corrupt file written for verification holds it in most places, whereas
-/// a write of other data may have left it in the first.
+/// is empty. A corrupt file written for verification holds it in nearly all places, whereas a write
+/// of other data may have left it in the first.
 fn holds_pattern(
     storage: &dyn Storage,
     request: &MatrixRequest,

@@ -1,4 +1,4 @@
-//! What `--verify` found in a cell.
+//! Findings of `--verify` in a cell.
 
 use crate::plan::{CellPlan, CellVerification, FileMismatch, MatrixPlan, WorkerPlan};
 use stormlp_core::operation::Direction;

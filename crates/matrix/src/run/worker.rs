@@ -1,9 +1,9 @@
 //! The hot loop: one thread, one path, one share of a file.
 //!
-//! Between the start barrier and its end a worker allocates nothing (except for tokio-uring, which
-//! creates a task for every operation) and shares only counters. It keeps every slot of its path in
-//! flight, times each transfer from submission to completion, and hands over its recorder at the
-//! end.
+//! Between the start barrier and its end a worker allocates no memory (except for tokio-uring,
+//! which creates a task for every operation) and shares only counters. It keeps every slot of its
+//! path in flight, times each transfer from submission to completion, and hands over its recorder
+//! at the end.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ pub(crate) struct WorkerTask {
     /// Verifies reads against the pattern.
     pub(crate) verify: bool,
     pub(crate) pattern: Pattern,
-    /// Warm-up, whose transfers are not counted.
+    /// Warm-up: its transfers are not counted.
     pub(crate) warmup: Duration,
     /// Time limit after the warm-up; if unset, the passes decide.
     pub(crate) duration: Option<Duration>,
@@ -120,7 +120,7 @@ impl<'a> CellWorker<'a> {
         }
     }
 
-    /// Prepares, waits for the others, measures, and drains all transfers.
+    /// Prepares, waits for the other threads, measures, and drains all transfers.
     pub(crate) fn run(mut self, start: &mut Start<'_>) -> WorkerOutcome {
         if let Err(error) = self.prepare() {
             self.fail(broken(error));

@@ -13,8 +13,8 @@ use stormlp_core::path::PathKind;
 use stormlp_core::printable::printable;
 use stormlp_core::units::GIB;
 
-/// One line for each valid cell, `Verifying data` before a cell that reads back what the previous
-/// one wrote, and one line for each job with `per_job`.
+/// One line for each valid cell, `Verifying data` before a cell that reads back the previous one's
+/// data, and one line for each job with `per_job`.
 pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
     let mut text = String::new();
     let mut before: Option<Operation> = None;
@@ -41,7 +41,7 @@ pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
     text
 }
 
-/// What the table's footnotes say, each as a line: gdsio's line has no room for it.
+/// The table's footnotes, each as a line: gdsio's line has no room for it.
 pub fn footnotes(report: &MatrixReport) -> Vec<String> {
     let without = report.results.cells.iter().filter(|cell| cell.status != CellStatus::Ok);
     let all = (report.warnings.iter().map(|warning| format!("warning: {warning}")))

@@ -55,7 +55,7 @@ impl CellKey {
         format!("{} of {size}, {threads}, depth {}", self.operation(), self.queue_depth)
     }
 
-    /// Whether cells of both differ in nothing but their paths.
+    /// Whether cells of both differ only in their paths.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         Self { path: other.path, ..*self } == *other
     }
@@ -95,7 +95,7 @@ impl<'a> CellGroup<'a> {
         self.estimate(|m| m.throughput_bytes_per_second / GIB as f64)
     }
 
-    /// Mean throughput; below all others without a valid cell.
+    /// Mean throughput; below all other groups without a valid cell.
     pub(super) fn rate(&self) -> f64 {
         self.throughput().map_or(-1.0, |rate| rate.value)
     }

@@ -19,7 +19,7 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     })
 }
 
-/// The highest peak of each operation, of storage before that of memory.
+/// The highest peak of each operation, storage before memory.
 fn best_of_each_op(knees: &[Knee]) -> Vec<&Knee> {
     let mut best: Vec<&Knee> = Vec::new();
     let rate = |knee: &Knee| knee.best.throughput_bytes_per_second;
@@ -41,7 +41,7 @@ fn is_of_memory(knee: &Knee) -> bool {
     knee.limited_by == Some(KneeLimit::Memory)
 }
 
-/// What a knee is of: `cpu read of 1 MiB`.
+/// The subject of a knee: `cpu read of 1 MiB`.
 fn subject(report: &MatrixReport, knee: &Knee) -> String {
     let op = knee.op.of_mix(report.plan.request.read_percent);
     format!("{} {op} of {}", knee.requested_path, knee.io_size.words())

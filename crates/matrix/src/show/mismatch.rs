@@ -1,18 +1,18 @@
-//! Wrong data, found with `--verify`: the answer before all others.
+//! Wrong data, found with `--verify`: the answer before all else.
 
 use crate::plan::MatrixReport;
 use crate::report::FileMismatch;
 use stormlp_core::note::DATA_MISMATCH;
 use stormlp_core::units::counted;
 
-/// Maximum number of further places in the sentence; the report has all.
+/// Maximum number of further places in the sentence; the report lists all.
 const MOST_OTHERS: usize = 3;
 
 /// Where data differ first, and in how many blocks; `None` if none did.
 pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     let verified = || report.results.cells.iter().filter_map(|cell| cell.verification.as_ref());
     let (first, others) = verified().find_map(|one| one.mismatches.split_first())?;
-    // Cells read the same files, so what they found cannot be added up.
+    // Cells read the same files, so their findings cannot be added up.
     let found = || verified().map(|one| one.mismatches.len() as u64).filter(|blocks| *blocks > 0);
     let (cells, most) = (found().count(), found().max().unwrap_or(0));
     let up_to = if found().min() == Some(most) { "" } else { "up to " };

@@ -21,7 +21,7 @@ pub(super) fn rates(group: &CellGroup<'_>) -> String {
     }
 }
 
-/// Takes one direction of a mix.
+/// Selects one direction of a mix.
 pub(super) type Side = fn(&MixedParts) -> &Transfers;
 
 pub(super) fn reads(mix: &MixedParts) -> &Transfers {
@@ -46,8 +46,8 @@ fn gib_per_second(group: &CellGroup<'_>, side: Side) -> Option<Quantity> {
     Some(Quantity::higher(rate, "GiB/s"))
 }
 
-/// The columns of both directions: means over the repetitions. Where lines are short, the rates stay,
-/// and of the percentiles that of reads, for which somebody waits.
+/// The columns of both directions: means over the repetitions. Where lines are short, the rates
+/// stay, and of the percentiles the reads', which applications wait for.
 pub(super) fn columns<'a>() -> impl Iterator<Item = Col<'a, Rated<'a>>> {
     type Figure = fn(&Transfers) -> Option<f64>;
     type Rating = fn(f64) -> Quantity;

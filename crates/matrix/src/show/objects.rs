@@ -1,4 +1,4 @@
-//! What was asked of an object store, what passed over the wire, and how long the first byte took.
+//! The requests to an object store, its traffic, and the time to the first byte.
 
 use stormlp_core::evidence::ObjectStore;
 use stormlp_core::histogram::NamedHistogram;

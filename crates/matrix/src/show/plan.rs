@@ -16,8 +16,8 @@ use stormlp_show::hosts::on_each;
 
 /// The plan: files, memory, engine, and one row for each path, operation and size.
 ///
-/// All hosts have the same number of files, but each has its own entry in `layouts`, depending on
-/// its existing files.
+/// All hosts have the same number of files, but each has an entry in `layouts`, depending on its
+/// existing files.
 pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     let what = if plan.request.find_knee {
         "a search for knees, which runs only as many of these cells as it needs"
@@ -67,7 +67,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     document
 }
 
-/// What happens to the files of all hosts before the first cell.
+/// The treatment of the files of all hosts before the first cell.
 fn layout_words(layouts: &[LayoutSummary]) -> String {
     let of_all: LayoutSummary = layouts.iter().copied().sum();
     let hosts = match layouts.len() {
@@ -83,7 +83,7 @@ fn layout_words(layouts: &[LayoutSummary]) -> String {
     )
 }
 
-/// The path, operation and size of cells, the cells, and what a row says of those that cannot run.
+/// The path, operation and size of cells, the cells, and the text for those that cannot run.
 type OfKind<'a> = ((PathKind, Operation, IoSize), Vec<&'a CellPlan>, Option<String>);
 
 /// One row for all threads, depths and repetitions of a path, operation and size.
@@ -142,7 +142,7 @@ fn cannot_run(cell: &CellPlan, notes: &mut Table) -> Option<String> {
     }
 }
 
-/// The distinct values: all of a few, as they are typed, else the least and the most.
+/// The distinct values: all of a few, as they are typed, otherwise the smallest and the largest.
 fn range(values: impl Iterator<Item = usize>) -> String {
     let values: BTreeSet<usize> = values.collect();
     match (values.first(), values.last()) {

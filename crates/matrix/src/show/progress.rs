@@ -1,4 +1,4 @@
-//! Progress output: what a run is about to do, and one row with fixed columns for each cell.
+//! Progress output: the next steps of a run, and one row with fixed columns for each cell.
 
 use crate::plan::{CellReport, MatrixPlan, MatrixReport, likely_left};
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};

@@ -11,7 +11,7 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     let shares: Option<Vec<f64>> = reaches(plan, group).map(|reach| reach.device_share).collect();
     match shares.as_deref() {
         None | Some([]) => "-".to_string(),
-        // Device counters include other processes: others used the devices as well.
+        // Device counters include other processes: other programs used the devices as well.
         Some(_) if reaches(plan, group).any(|reach| reach.includes_background()) => {
             "> 100 %".to_string()
         }
@@ -22,7 +22,7 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
 /// Farthest from 1 that the share of the bytes that devices moved may be, to go without saying.
 const CLOSE: f64 = 0.02;
 
-/// Whether devices moved all bytes of a row and no others, as far as counters show.
+/// Whether devices moved exactly the bytes of a row, as far as counters show.
 pub(super) fn is_all_of_storage(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
     reaches(plan, group).all(|reach| {
         reach.of_memory.is_none()

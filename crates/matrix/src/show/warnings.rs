@@ -16,7 +16,7 @@ pub(super) fn of_cells(report: &MatrixReport) -> Vec<Warning> {
     warnings
 }
 
-/// The name of a cell, with what distinguishes it within its matrix.
+/// The name of a cell, with the settings that distinguish it within its matrix.
 fn name(report: &MatrixReport, cell: &CellReport) -> String {
     let key = key_of(report, cell);
     let repeat = match report.plan.request.runs() {

@@ -42,7 +42,7 @@ pub struct SizingAnswer {
     pub read_mib_per_second: f64,
     /// Largest number of accelerators that meets the threshold; 0 if not even one does.
     pub largest_accelerators: u32,
-    /// What else is possible; `largest_accelerators` is the likely number.
+    /// The range of possible numbers; `largest_accelerators` is the likely number.
     #[serde(flatten)]
     pub range: Range,
     /// Where the client's cost was measured, if the request names a client.
@@ -50,17 +50,17 @@ pub struct SizingAnswer {
     /// Warnings about the client: that AU is an upper bound, or that the host was busy when its cost was
     /// measured.
     pub warnings: Vec<Warning>,
-    /// The number that storage alone feeds, if hosts cost nothing.
+    /// The number that storage alone feeds, if hosts cost no time.
     pub storage_alone_accelerators: u32,
     /// Whether storage could feed more: something else limited the search first.
     pub is_lower_bound: bool,
-    /// What limits the requested number or, if none was requested, one accelerator more.
+    /// The limit of the requested number or, if none was requested, one accelerator more.
     pub limited_by: LimitedBy,
     /// The limiting part of storage, if storage is the limit.
     pub storage_part: Option<StoragePart>,
-    /// What ended the search.
+    /// The end of the search.
     pub search_limited_by: LimitedBy,
-    /// What the requested number of accelerators needs.
+    /// The needs of the requested number of accelerators.
     #[serde(flatten)]
     pub need: Need,
     /// Storage in the syntax of `--storage`.
@@ -81,7 +81,8 @@ pub struct SizingAnswer {
     pub checkpoint: Option<CheckpointTimes>,
     /// Simulated numbers of accelerators, ascending.
     pub over_accelerators: Vec<AtCount>,
-    /// Simulated numbers of devices, ascending, each with the most accelerators it feeds.
+    /// Simulated numbers of devices, ascending, each with the maximum number of accelerators that
+    /// it feeds.
     pub over_devices: Vec<AtCount>,
     /// Assumptions of the model.
     pub assumptions: Vec<String>,
@@ -90,7 +91,7 @@ pub struct SizingAnswer {
 }
 
 impl SizingAnswer {
-    /// Whether the official client's own cost, which AU leaves out, could turn the verdict.
+    /// Whether the official client's cost, which AU leaves out, could turn the verdict.
     pub fn is_upper_bound(&self) -> bool {
         self.warnings.iter().any(|warning| warning.kind == WarningKind::UpperBound)
     }
@@ -99,13 +100,13 @@ impl SizingAnswer {
 /// How else the answer could be.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Range {
-    /// The least and the most accelerators that `range_causes` leave possible.
+    /// The minimum and maximum number of accelerators that `range_causes` leave possible.
     #[serde(rename = "largest_accelerators_range")]
     pub accelerators: [u32; 2],
     /// The same of `au_percent`, at the answer's number of accelerators.
     #[serde(rename = "au_percent_range")]
     pub au_percent: [f64; 2],
-    /// What is not known, and the answer with each of it changed.
+    /// Unknown facts, and the answer with each of them changed.
     #[serde(rename = "range_causes")]
     pub causes: Vec<OtherAnswer>,
 }
@@ -113,9 +114,9 @@ pub struct Range {
 /// The hosts and devices that a number of accelerators needs; empty if none was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Need {
-    /// Fewest hosts, if that can be determined.
+    /// Minimum number of hosts, if that can be determined.
     pub needed_hosts: Option<u32>,
-    /// Fewest devices, if a number that was tried is sufficient.
+    /// Minimum number of devices, if a number that was tried is sufficient.
     pub needed_devices: Option<u32>,
     /// Largest number of devices tried, if it was not sufficient.
     pub tried_devices: Option<u32>,
@@ -124,7 +125,7 @@ pub struct Need {
 /// The answer with one assumption changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OtherAnswer {
-    /// What is not known.
+    /// The unknown fact.
     pub cause: RangeCause,
     /// The changed assumption, to follow "if".
     pub assumption: String,
@@ -137,12 +138,12 @@ pub struct OtherAnswer {
 /// The prediction for one number of accelerators and devices.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AtCount {
-    /// Number of accelerators; over devices, the most that reach the threshold, or 0.
+    /// Number of accelerators; over devices, the maximum that reaches the threshold, or 0.
     pub accelerators: u32,
     /// Number of devices.
     pub devices: u32,
-    /// AU as defined by the profile. This and the following figures are those of one accelerator
-    /// where there are none.
+    /// AU as defined by the profile. This and the following figures are for one accelerator if
+    /// there are none.
     pub au_percent: f64,
     /// Samples per second of all of them.
     pub samples_per_second: f64,
@@ -150,7 +151,7 @@ pub struct AtCount {
     pub mib_per_second: f64,
     /// MiB/s actually read.
     pub read_mib_per_second: f64,
-    /// What limits this number of accelerators; over devices, one accelerator more.
+    /// The limit of this number of accelerators; over devices, one accelerator more.
     pub limited_by: LimitedBy,
     /// The limiting part of storage, if storage is the limit.
     pub storage_part: Option<StoragePart>,

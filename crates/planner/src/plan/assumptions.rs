@@ -11,7 +11,7 @@ use stormlp_training::plan::train_plan::TrainPlan;
 const PUBLISHED_ERROR: &str = "the range held 28 of 29 published results (13 of 14 drive-bound), N \
      was off by 12 % (median), at most 32 %";
 
-/// Most drives in any of the published results.
+/// Maximum number of drives in the published results.
 const MOST_VALIDATED_DEVICES: u32 = 8;
 
 /// The error of the model for published runs, and how this plan differs from them.

@@ -19,8 +19,8 @@ use stormlp_training::plan::resolve::imagined;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 
-/// Bytes per second that a host reads through its page cache: the middle of what hosts with the
-/// official client and drives to spare read in published runs (docs/validation.md).
+/// Bytes per second that a host reads through its page cache: the middle of published runs of hosts
+/// with the official client and drives to spare (docs/validation.md).
 pub const PUBLISHED_HOST_RATE: f64 = 20.0 * GIB as f64;
 
 /// The input of a prediction: the request, with everything it names.
@@ -103,7 +103,7 @@ impl Case {
         notes
     }
 
-    /// Whether AU reaches the threshold only by prefetched samples: reaching it takes more
+    /// Whether AU reaches the threshold only by prefetched samples: reaching it needs more
     /// bandwidth than storage has.
     pub fn prefetch_bound(&self) -> bool {
         let (whole, storage) = (&self.whole, &self.scenario.storage);
@@ -115,7 +115,7 @@ impl Case {
 }
 
 impl Sizing {
-    /// Checks the options against each other and against what they name.
+    /// Checks the options against each other and against the things that they name.
     ///
     /// # Errors
     /// If an option is invalid or has no effect.
@@ -155,7 +155,7 @@ impl Sizing {
         Err(Failure::usage(wrong))
     }
 
-    /// The read path: as requested, else that of an object store, else the workload's.
+    /// The read path: as requested, otherwise an object store's, otherwise the workload's.
     pub fn path(&self) -> PathKind {
         let usual = match (self.storage.model.has_objects(), self.workload.reader.odirect) {
             (true, _) => PathKind::S3,
@@ -182,15 +182,15 @@ impl Sizing {
         self.asked.host_memory_bytes.unwrap_or_else(|| self.host.usable_memory_bytes())
     }
 
-    /// Most bytes per second that a host reads: as given, else [`PUBLISHED_HOST_RATE`] of local drives,
-    /// unless the host is described otherwise.
+    /// Maximum bytes per second that a host reads: as given, otherwise [`PUBLISHED_HOST_RATE`] of
+    /// local drives, unless the host is described otherwise.
     pub fn host_rate(&self) -> Option<f64> {
         match self.asked.host_rate {
             Some(HostRate::Most(rate)) => Some(rate),
             Some(HostRate::Unlimited) => None,
             None => {
                 let storage = &self.storage.model;
-                // What was published is of local drives behind the page cache.
+                // Published results are of local drives behind the page cache.
                 let is_other = storage.link.is_some() || storage.surface.is_some();
                 // Who states what a host carries has one in mind that does.
                 let is_stated = self.knows_client() || self.asked.accelerators_per_host.is_some();

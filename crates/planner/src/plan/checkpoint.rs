@@ -1,7 +1,7 @@
-//! How long checkpoints take, and how often to write them.
+//! The time of checkpoints, and how often to write them.
 //!
-//! A job that fails every M seconds on average, saves in δ and restores in R, wastes the least time
-//! if it saves after every
+//! A job that fails every M seconds on average, saves in δ and restores in R, wastes the smallest
+//! share of time if it saves after every
 //!
 //! - √(2 δ M) seconds: J. W. Young, "A first order approximation to the optimum checkpoint
 //!   interval", Communications of the ACM 17 (1974);
@@ -17,9 +17,9 @@ pub const AFFORDABLE_PERCENT: f64 = 5.0;
 /// Checkpoint times of a job; calculated, not measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointTimes {
-    /// What is saved.
+    /// The data saved.
     pub what: String,
-    /// Whether it was asked for, rather than being what the workload saves.
+    /// Whether it was requested, rather than being the workload's.
     pub asked: bool,
     /// Size of one checkpoint.
     pub bytes: u64,
@@ -33,7 +33,7 @@ pub struct CheckpointTimes {
     pub optimum: Option<Optimum>,
 }
 
-/// The checkpoint interval that loses the least time.
+/// The checkpoint interval with the smallest loss of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Optimum {
     /// Seconds from one failure of the job to the next, on average.

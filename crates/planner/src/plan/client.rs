@@ -1,4 +1,4 @@
-//! The client of a prediction: what it costs the hosts, and what the answer is without it.
+//! The client of a prediction: its cost on the hosts, and the answer without it.
 
 use super::case::Sizing;
 use super::request::HostRate;
@@ -8,8 +8,8 @@ use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::warnings::upper_bound_warning;
 
 impl Sizing {
-    /// Whether the cost of the hosts is given, rather than that of the official client on a host
-    /// like those of publications.
+    /// Whether the cost of the hosts is given, rather than the official client's on a host like
+    /// those of publications.
     pub fn knows_client(&self) -> bool {
         let asked = &self.asked;
         let given = asked.host_cost_per_step_seconds.or(asked.host_cost_per_gib_seconds);
@@ -21,7 +21,7 @@ impl Sizing {
         let usual = match (self.host_cost, &self.asked.client) {
             (Some(measured), _) => measured,
             (None, None | Some(Client::None)) => ClientCost::NONE,
-            // Where nothing is known, a request without both of its parts is refused.
+            // If no cost is known, a request without both of its parts is refused.
             (None, Some(_)) => {
                 ClientCost::known(self.workload.dataset.format).unwrap_or(ClientCost::NONE)
             }
@@ -68,7 +68,7 @@ impl Sizing {
         Some(known)
     }
 
-    /// The same request on hosts that cost nothing and read as fast as they are asked to.
+    /// The same request on hosts that cost no time and read at any requested rate.
     pub(crate) fn without_client(&self) -> Self {
         let mut alone = self.clone();
         alone.host_cost = None;

@@ -1,4 +1,4 @@
-//! `--storage`: figures, a preset, or what a saved report of `stormlp gds` measured.
+//! `--storage`: figures, a preset, or the measurements in a saved report of `stormlp gds`.
 
 use super::parse::counted_devices;
 use super::presets;

@@ -1,4 +1,4 @@
-//! Sizing: describes storage that need not exist yet, and what is predicted for a run on it.
+//! Sizing: describes storage that need not exist yet, and the prediction for a run on it.
 //!
 //! The workload is the same [`TrainPlan`](stormlp_training::plan::train_plan::TrainPlan) as in a real run;
 //! only storage and the hosts' network are described here.

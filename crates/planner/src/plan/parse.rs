@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks for required keys, and keys that need others.
+    /// Checks for required keys, and keys that need further keys.
     fn check(&mut self, of_preset: bool, storage: &StorageModel) {
         let has = |key: &str| self.seen.contains(&key);
         let has_link = storage.link.is_none_or(|link| link.bytes_per_second > 0.0);

@@ -1,10 +1,10 @@
 //! The part of a run that is simulated: some of its steps and, if there are very many accelerators,
 //! some of those.
 //!
-//! All accelerators do the same, so a few of them on their share of storage represent all of them on
-//! all of storage. The difference: on a share of storage a single read takes as long as the reads of
-//! all accelerators it represents, one after the other. If storage is the bottleneck, that is how
-//! long they wait in any case; if it is not, the error is less than 1/n with n reads in flight.
+//! All accelerators do the same, so a few of them on their share of storage represent all of them
+//! on all of storage. The difference: on a share of storage a single read lasts as long as the
+//! reads of all accelerators it represents, one after the other. If storage is the bottleneck, they
+//! wait as long in any case; if it is not, the error is less than 1/n with n reads in flight.
 
 use super::scenario::{Scenario, Shares};
 use stormlp_training::plan::client::ClientCost;
@@ -19,9 +19,9 @@ const MOST_KEPT_APART: u32 = 64;
 pub struct Extent {
     /// About this many reads by all accelerators together.
     pub(super) reads: u64,
-    /// Fewest steps of a simulated epoch, in addition to those in which loaders fill up.
+    /// Minimum steps of a simulated epoch, in addition to those in which loaders fill up.
     pub(super) least_steps: u64,
-    /// Fewest accelerators that represent all of them.
+    /// Minimum number of accelerators that represent all of them.
     pub(super) least_accelerators: u32,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The `extent` of `whole`, whose dataset has `files` files.
+    /// The `extent` of `whole`, with `files` files in the dataset.
     pub(super) fn of(whole: &TrainPlan, scenario: &Scenario, files: u64, extent: Extent) -> Self {
         // Without a page cache to warm up, all epochs are alike; with one, all but the first, unless
         // hosts read other files in each.
@@ -139,8 +139,8 @@ pub(super) fn filling(whole: &TrainPlan) -> u64 {
     whole.batches_ahead().max(groups) + whole.metric.exclude_start_steps
 }
 
-/// Files that loaders have open in addition to those of the current step. Without them, loaders would
-/// read fewer files at a time towards the end of a part.
+/// Files that loaders have open in addition to the current step's. Without them, loaders would read
+/// fewer files at a time towards the end of a part.
 fn opened_ahead(whole: &TrainPlan) -> f64 {
     match whole.loader {
         LoaderPlan::Interleave { read_threads, keep_every: 1, .. } => {

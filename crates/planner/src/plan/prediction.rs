@@ -1,4 +1,4 @@
-//! The outcome of a simulated run. Nothing here was measured.
+//! The outcome of a simulated run. None of it was measured.
 
 use serde::{Deserialize, Serialize};
 pub use stormlp_training::plan::find_max::Limit as LimitedBy;
@@ -36,7 +36,7 @@ pub struct Prediction {
     pub read_mib_per_second: f64,
     /// Simulated duration of the run.
     pub run_seconds: f64,
-    /// What the accelerators waited for most.
+    /// The main cause of the accelerators' waits.
     pub limited_by: LimitedBy,
     /// Utilisation of the devices' bandwidth or IOPS.
     pub storage_busy_percent: f64,
@@ -49,7 +49,7 @@ pub struct Prediction {
     pub host_busy_percent: f64,
     /// Share of bytes read from the page cache.
     pub cached_percent: f64,
-    /// What the accelerators waited for, broken down as in a report.
+    /// The accelerators' waits by cause, as in a report.
     pub waiting_seconds: WaitingSeconds,
     /// AU of each epoch.
     pub epoch_au_percent: Vec<f64>,

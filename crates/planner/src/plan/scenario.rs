@@ -1,4 +1,4 @@
-//! What a run is simulated on: hosts, barrier and storage.
+//! The system on which a run is simulated: hosts, barrier and storage.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::storage::StorageModel;
 pub struct Scenario {
     /// Number of hosts, at least 1.
     pub hosts: u32,
-    /// Most bytes per second that a host reads, from storage and page cache together.
+    /// Maximum bytes per second that a host reads, from storage and page cache together.
     pub host_bytes_per_second: Option<f64>,
     /// Duration of each step's barrier once the last accelerator has arrived.
     pub barrier_seconds: f64,
@@ -42,7 +42,7 @@ pub struct Shares {
 const EVENTS: u64 = 2_000_000;
 
 impl Scenario {
-    /// One host with this storage, where only reads take time.
+    /// One host with this storage, where only reads cost time.
     pub fn of(storage: StorageModel) -> Self {
         Self {
             hosts: 1,

@@ -7,7 +7,7 @@ use super::typed::{typed_count, typed_rate};
 use stormlp_core::failure::Problems;
 use stormlp_core::units::{ByteSize, KIB, MIB};
 
-/// Default stripe size, that of `mdadm`.
+/// Default stripe size, as in `mdadm`.
 pub const DEFAULT_STRIPE_BYTES: u64 = 512 * KIB;
 /// Default kernel read-ahead of local drives: Linux's default `read_ahead_kb`.
 pub const LOCAL_READ_AHEAD_BYTES: u64 = 128 * KIB;
@@ -27,8 +27,8 @@ const LARGEST_OPERATION_BYTES: f64 = (16 * MIB) as f64;
 pub struct StorageModel {
     /// Number of identical devices, over which all files are striped.
     pub devices: u32,
-    /// Whether each host has so many devices of its own, with the files that it reads. Otherwise
-    /// all hosts share them.
+    /// Whether each host has so many devices, with the files that it reads. Otherwise all hosts
+    /// share them.
     pub is_per_host: bool,
     /// Figures of one device.
     pub device: DeviceFigures,
@@ -77,7 +77,8 @@ pub struct Link {
     pub round_trip_seconds: f64,
 }
 
-/// The connections of one host to an object store. A request takes one of them until its last byte.
+/// The connections of one host to an object store. A request occupies one of them until its last
+/// byte.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Connections {
     /// Bandwidth of one.

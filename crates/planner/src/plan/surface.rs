@@ -56,7 +56,7 @@ impl Surface {
     }
 
     /// Throughput and latency of transfers of `io_bytes` at `depth`, interpolated logarithmically;
-    /// outside the measured range, those of the nearest point.
+    /// outside the measured range, the nearest point's.
     pub fn at(&self, io_bytes: u64, depth: u32) -> SurfacePoint {
         let sizes: Vec<&[SurfacePoint]> =
             self.points.chunk_by(|a, b| a.io_bytes == b.io_bytes).collect();

@@ -1,4 +1,4 @@
-//! What is not known of hosts and storage: requests with one assumption changed, which make the range
+//! Unknown facts of hosts and storage: requests with one assumption changed, which make the range
 //! of an answer.
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ const MOST_KEPT: f64 = 0.5;
 /// A smaller part does not matter.
 const LEAST_KEPT: f64 = 0.01;
 
-/// What is not known.
+/// The unknown fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RangeCause {
@@ -46,7 +46,7 @@ pub enum RangeCause {
 /// A request with one assumption changed.
 #[derive(Debug, Clone)]
 pub struct Variant {
-    /// What is not known.
+    /// The unknown fact.
     pub cause: RangeCause,
     /// The changed assumption, to follow "if".
     pub assumption: String,
@@ -92,12 +92,12 @@ fn client(sizing: &Sizing) -> Option<Variant> {
     let left = match sizing.asked.client {
         _ if sizing.knows_client() || threshold >= UNDELAYED_AU => return None,
         None => "if the client's own cost takes all the time that the threshold leaves",
-        // Its cost on another host is not that of these.
+        // Its cost on another host is not these hosts'.
         Some(Client::Dlio) => {
             "if DLIO costs more here than where it was measured, and takes all the time that the \
              threshold leaves"
         }
-        // What they cost is in the answer.
+        // Their cost is in the answer.
         Some(Client::None | Client::Calibrated(_)) => return None,
     };
     let mut variant = Variant::of(RangeCause::Client, left.to_string(), sizing);

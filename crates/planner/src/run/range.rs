@@ -7,7 +7,7 @@ use super::{Limit, SizingError, Study, Whole};
 use crate::plan::variants::{Variant, variants};
 use crate::plan::{Extent, LimitedBy, OtherAnswer, Range, Sizing};
 
-/// What storage feeds on hosts that cost nothing, and what limits one accelerator more.
+/// The number that storage feeds on hosts that cost no time, and the limit of one accelerator more.
 pub(super) struct Alone {
     pub(super) largest: u32,
     pub(super) limit: Limit,
@@ -50,8 +50,8 @@ impl Study<'_> {
         Ok(range)
     }
 
-    /// What storage feeds if hosts cost nothing; `None` where the answer is that already. With a client it
-    /// decides what the limit is, so it is confirmed as the answer is.
+    /// The number that storage feeds if hosts cost no time; `None` if the answer is that already.
+    /// With a client it decides the limit, so it is confirmed as the answer is.
     pub(super) fn alone(&self, limit: LimitedBy) -> Result<Option<Alone>, SizingError> {
         let has_client = self.sizing.client().is_some();
         if !has_client && limit != LimitedBy::Client {
@@ -70,8 +70,8 @@ impl Study<'_> {
         Ok(Some(Alone { largest, limit }))
     }
 
-    /// AU of `whole` with the client's cost that is known for its format, if one is; its own where a client
-    /// is given, or it misses the threshold without.
+    /// AU of `whole` with the client's cost that is known for its format, if one is; with the given
+    /// client's if there is one, or if it misses the threshold without.
     pub(super) fn with_known_client(&self, whole: &Whole) -> Result<Option<f64>, SizingError> {
         if whole.case.whole.client.is_some() || !whole.meets() {
             return Ok(Some(whole.prediction.au_percent));
@@ -80,7 +80,7 @@ impl Study<'_> {
             return Ok(None);
         };
         let mut study = self.on(&sizing);
-        // As long a run as that of the figure: a rough one fills its buffers in a larger part of it.
+        // As long a run as the figure's: a rough one fills its buffers in a larger part of it.
         let devices = sizing.storage.model.devices;
         let known = study.whole(whole.case.whole.accelerators, devices)?;
         self.done.set(study.done.get());

@@ -48,7 +48,7 @@ pub fn document(answer: &SizingAnswer) -> Document {
     if !answer.range.causes.is_empty() {
         document.details("Range, one assumption changed at a time", Some(range(answer)));
     }
-    // The table of what was asked for is on the screen, the other among the details.
+    // The requested table is on the screen, the other among the details.
     let by_drives = answer.asked && !answer.over_devices.is_empty();
     let place = |is_asked| if is_asked { DetailLevel::Screen } else { DetailLevel::Details };
     if !answer.over_accelerators.is_empty() {
@@ -103,7 +103,7 @@ pub fn sheet(answer: &SizingAnswer) -> Sheet {
     Sheet::of_answer("plan", document(answer), charts::charts(answer))
 }
 
-/// What there can be more of: object stores, each with its own bandwidth, or drives.
+/// The parts that can be added: object stores, each with a bandwidth, or drives.
 fn unit(answer: &SizingAnswer) -> &'static str {
     if answer.storage_model.has_objects() { "store" } else { "drive" }
 }
@@ -137,7 +137,7 @@ fn headline(answer: &SizingAnswer) -> String {
     format!("{workload} on {accelerators} {accelerator}: {verdict} (predicted, not measured)")
 }
 
-/// What the answer depends on most.
+/// The main assumptions of the answer.
 fn brief(answer: &SizingAnswer) -> Facts {
     let mut facts = Facts::default();
     let rate = Quantity::higher(answer.mib_per_second, "MiB/s").text();
@@ -171,7 +171,7 @@ fn brief(answer: &SizingAnswer) -> Facts {
     facts
 }
 
-/// What the least and the most of the range come from, if they differ from what is likely.
+/// The causes of both ends of the range, if they differ from the likely number.
 fn ends(answer: &SizingAnswer) -> Option<String> {
     let likely = answer.largest_accelerators;
     let of = |end: u32| {

@@ -1,7 +1,7 @@
 //! Simulates a run: the real emulator with a virtual clock and simulated storage.
 //!
-//! Loaders, order, barrier, compute and AU are the code of a real run. Only [`reads`] depends on the
-//! workload: it calculates what a real run would read from its files.
+//! Loaders, order, barrier, compute and AU are the code of a real run. Only [`reads`] depends on
+//! the workload: it calculates the reads of a real run.
 
 mod cache;
 mod reads;
@@ -57,7 +57,7 @@ pub enum SimulateError {
 /// exactly the same result.
 ///
 /// # Errors
-/// If the plan has nothing to do, or `stop` was triggered.
+/// If the plan has no steps, or `stop` was triggered.
 pub fn simulate(
     plan: &TrainPlan,
     scenario: &Scenario,
@@ -97,7 +97,7 @@ struct Simulation<'a> {
     before_last: Totals,
 }
 
-/// What a run has done so far.
+/// The progress of a run so far.
 #[derive(Debug, Clone, Copy, Default, Add, Sub, Mul)]
 struct Totals {
     ns: f64,
@@ -247,7 +247,7 @@ impl<'a> Simulation<'a> {
                 LimitedBy::Storage if host_busy >= BUSY_PERCENT && host_busy > other_busy => {
                     LimitedBy::Client
                 }
-                // Waiting times do not tell, as storage and client both take a part of them.
+                // Waiting times do not tell, as storage and client both cause a part of them.
                 LimitedBy::Client if other_busy >= FULL_PERCENT => LimitedBy::Storage,
                 LimitedBy::Storage if cached_percent > FROM_MEMORY_PERCENT => LimitedBy::Memory,
                 other => other,
@@ -284,7 +284,7 @@ fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
     rate.map_or(0, |rate| (1e9 * bytes as f64 / rate) as Nanos)
 }
 
-/// AU. A simulated step never takes less than its compute time, so more than 100 % is rounding.
+/// AU. A simulated step is never shorter than its compute time, so more than 100 % is rounding.
 fn au_percent(measures: &Measures) -> f64 {
     measures.au_percent.profile.min(100.0)
 }

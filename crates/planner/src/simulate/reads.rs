@@ -66,7 +66,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// The requests of `plan`; with null storage, those of a host without a limit on reads in flight.
+    /// The requests of `plan`; with null storage, on a host without a limit on reads in flight.
     pub(super) fn of(plan: &TrainPlan, scenario: &Scenario) -> Self {
         let transport = &plan.transport;
         let is_null = transport.path == PathKind::Null;
@@ -121,7 +121,7 @@ fn buffered_bytes(plan: &TrainPlan) -> u64 {
     wanted.clamp(BUFFERED_REQUEST_BYTES, ONE_READ_BYTES)
 }
 
-/// Sizes of the first files, which repeat for the others.
+/// Sizes of the first files, which repeat for the rest.
 #[derive(Debug)]
 pub(super) struct Sizes(Vec<u64>);
 
@@ -156,7 +156,7 @@ impl Sizes {
     }
 }
 
-/// What a read covers.
+/// The extent of a read.
 #[derive(Debug)]
 enum What {
     /// Whole files: bytes and requests by file number, modulo the length.

@@ -72,7 +72,8 @@ struct Figures {
     share_of_queue: f64,
 }
 
-/// What the bytes of each host pass one after the other: its network link, or the host itself.
+/// The bottleneck of each host, which its bytes pass one after the other: its network link, or the
+/// host itself.
 struct Passage {
     /// Nanoseconds per byte on all of it, and on the simulated share of it; 0 without a limit.
     byte_ns: f64,
@@ -110,11 +111,11 @@ impl Passage {
     }
 }
 
-/// The connections of each host to an object store. A request takes one until its last byte, so
-/// that of the time of all of a host's connections, each request takes its share.
+/// The connections of each host to an object store. A request occupies one until its last byte, so
+/// each request uses a share of the time of all of a host's connections.
 struct Connected {
     passage: Passage,
-    /// Nanoseconds of a byte on one connection, and of a request besides its bytes.
+    /// Nanoseconds of a byte on one connection, and of a request in addition to its bytes.
     byte_ns: f64,
     request_ns: f64,
     /// 1 / connections of the simulated share of a host; 0 without a limit.
@@ -169,7 +170,7 @@ pub(super) struct SimulatedStorage {
     per_host: u32,
     /// 1 / requests of a read in flight at a time.
     share_of_window: f64,
-    /// Most parts of a read.
+    /// Maximum parts of a read.
     parts: u64,
     checkpoint: Nanos,
     in_flight: u64,
@@ -182,7 +183,7 @@ pub(super) struct SimulatedStorage {
 /// Granularity of the simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grain {
-    /// Most parts of a read.
+    /// Maximum parts of a read.
     pub(super) parts: u64,
     /// Duration of a checkpoint.
     pub(super) checkpoint: Nanos,
@@ -360,7 +361,7 @@ impl SimulatedStorage {
     fn device(&mut self, device: usize, requests: f64, bytes: f64, at: f64) -> f64 {
         let Figures { operation, byte, latency, share_of_queue } = self.figures;
         let last = byte * bytes / requests.max(1.0);
-        // With a limited queue, each request takes its share of the queue's time.
+        // With a limited queue, each request uses a share of the queue's time.
         let operation = operation.max((latency + operation + last) * share_of_queue);
         let lines = &mut self.devices[device];
         let begun = lines.operations.max(at);
@@ -430,7 +431,7 @@ impl Device for SimulatedStorage {
 
     fn go_on(&mut self, request: &ReadRequest, ended: u32, now: Nanos) -> Option<Nanos> {
         if self.parts == 1 {
-            // Nothing is left: skip the lookup.
+            // No request is left: skip the lookup.
             return None;
         }
         let asked = self.reads.asked(request);

@@ -1,4 +1,4 @@
-//! `stormlp clean [DIR]`: removes what a manifest lists as created by stormlp, and nothing else.
+//! `stormlp clean [DIR]`: removes only the files that a manifest lists as created by stormlp.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
@@ -152,7 +152,7 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
     cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
     let seen = seen_objects(storage, folder, &all)?;
     let mut gone = Vec::new();
-    // What a list names and is not removed.
+    // Listed files that are not removed.
     let mut kept = false;
     for (path, listed) in all {
         match listed.left(storage, folder, &path, seen.get(&path))? {
@@ -237,7 +237,7 @@ fn locks(storage: &dyn Storage, folder: &Path) -> Result<Vec<FolderLock>, Failur
 /// The files that the lists of a folder name, and the dataset of a run that did not finish.
 type Listing = (BTreeMap<PathBuf, Listed>, Option<ManifestHead>);
 
-/// What a list records about a file.
+/// The record of a file in a list.
 enum Listed {
     /// A complete file of this size, and its identity if recorded.
     Bytes(u64, Option<Identity>),
@@ -245,7 +245,7 @@ enum Listed {
     OfDataset(ManifestFile),
     /// It was being written under a temporary name, and may have any size.
     Temporary,
-    /// An object that no list names, but a run can have put: what it is.
+    /// An object that no list names, but a run can have put: its description.
     Unnamed(RecordedState),
 }
 
@@ -266,7 +266,8 @@ fn seen_objects(
 }
 
 impl Listed {
-    /// What remains of the file; an object is known by what was `seen`, if it is the one that was made.
+    /// The rest of the file; an object is known by the `seen` facts, if it is the one that was
+    /// made.
     fn left(
         &self,
         storage: &dyn Storage,
@@ -370,7 +371,7 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Listing, Failure> {
     Ok((paths, begun))
 }
 
-/// What writes put for the listed objects of a folder.
+/// The objects that writes put for the listed ones of a folder.
 fn puts_beneath(
     storage: &dyn Storage,
     folder: &Path,
@@ -411,7 +412,7 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Removes a folder if empty; otherwise it contains files of others.
+/// Removes a folder if empty; otherwise it contains other files.
 fn remove_if_empty(storage: &dyn Storage, path: &Path) -> Result<(), Failure> {
     match storage.remove_folder(path) {
         Err(error) if !error.is_permission_denied() => Err(error.into()),

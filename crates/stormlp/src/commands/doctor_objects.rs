@@ -1,5 +1,5 @@
-//! `stormlp doctor s3://bucket/prefix`: whether the object store answers, and what it may be asked for.
-//! Nothing is written.
+//! `stormlp doctor s3://bucket/prefix`: whether the object store answers, and which requests it
+//! permits. No object is written.
 
 use std::path::Path;
 use std::time::Instant;
@@ -27,11 +27,11 @@ struct Examined {
     location: String,
     /// The endpoint, and the requests of this examination.
     store: ObjectStore,
-    /// Whether the objects beneath the prefix may be listed.
+    /// Whether the objects below the prefix may be listed.
     list: Availability,
     /// Whether there is any.
     has_objects: bool,
-    /// Unfinished uploads beneath the prefix; `None` if they may not be listed.
+    /// Unfinished uploads below the prefix; `None` if they may not be listed.
     unfinished_uploads: Option<usize>,
     /// The median time of a list of one key over an open connection, in milliseconds.
     round_trip_ms: Option<f64>,
@@ -54,7 +54,7 @@ pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
         all.push(examined(location, &mut session, &prefix));
     }
     let (mut found, errors): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-    // Where none has answered there is nothing to show.
+    // Without an answer there is no fact to show.
     if let Some(first) = found.iter().position(|one| one.store.http.is_some()) {
         let first = found.remove(first);
         format.print(&Examined { other_endpoints: found, ..first }, document)?;
@@ -63,7 +63,7 @@ pub(super) fn run(location: &Path, format: Format) -> Result<(), Failure> {
     failed.map_or(Ok(()), |error| Err(TransferError::from(error).into()))
 }
 
-/// What is found at one endpoint, and why the prefix cannot be listed there.
+/// The facts of one endpoint, and why the prefix cannot be listed there.
 fn examined(
     location: &Path,
     session: &mut Session,

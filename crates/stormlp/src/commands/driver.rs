@@ -38,7 +38,7 @@ pub(crate) trait Lane<P, R> {
     /// Runs the plan of the `begun` report, and saves results after every unit of work.
     ///
     /// # Errors
-    /// If nothing was measured. A run that ends early says so in its report.
+    /// If there is no measurement. A run that ends early says so in its report.
     fn run(&mut self, begun: Report<P, R>, running: Running<'_>) -> Result<Report<P, R>, Failure>;
 
     /// The files of MLPerf's tools for `folder`, from the names already `taken` there.
@@ -51,14 +51,14 @@ pub(crate) trait Lane<P, R> {
         Vec::new()
     }
 
-    /// The end of the command whose report is `saved` there.
+    /// The end of the command with its report `saved` there.
     ///
     /// # Errors
-    /// Why the run ended early, or what it missed.
+    /// Why the run ended early, or the target that it missed.
     fn outcome(&self, report: &Report<P, R>, saved: Option<&Path>) -> Result<(), Failure>;
 }
 
-/// What a running lane works with.
+/// The context of a running lane.
 pub(crate) struct Running<'a> {
     /// The hosts of the run, if there are several.
     pub(crate) hosts: Option<&'a Hosts>,
@@ -70,7 +70,7 @@ pub(crate) struct Running<'a> {
     pub(crate) surroundings: RunContext<'a>,
 }
 
-/// The folders that a run writes beside its data.
+/// The folders that a run writes in addition to its data.
 pub(crate) struct Outputs<'a> {
     delivery: &'a Delivery,
     /// The folder of files for MLPerf's tools, in the process that writes them.

@@ -1,4 +1,4 @@
-//! `stormlp gdsio …`: gdsio's own arguments and job files on the same engine.
+//! `stormlp gdsio …`: gdsio's arguments and job files on the same engine.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
 
-/// Arguments of `stormlp gdsio`: gdsio's own, handed on as they are.
+/// Arguments of `stormlp gdsio`: gdsio's, passed on unchanged.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
@@ -124,7 +124,7 @@ fn measure(
     gds::measure(report, false, &delivery, (&session.peers(false)?, session))
 }
 
-/// stormlp's own options, which may appear anywhere in a line: clap leaves everything after gdsio's
+/// stormlp's options, which may appear anywhere in a line: clap leaves everything after gdsio's
 /// first flag to gdsio.
 #[derive(Default)]
 struct OwnOptions {

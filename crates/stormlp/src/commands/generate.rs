@@ -65,7 +65,7 @@ pub(crate) fn run(args: Args, command: Command, session: &Session) -> Result<(),
     Ok(())
 }
 
-/// The command with every option in its short help: pages leave out the text of the others.
+/// The command with every option in its short help: pages leave out the text of the rest.
 fn explained(command: Command) -> Command {
     command.mut_args(|option| option.hide_short_help(false)).mut_subcommands(explained)
 }

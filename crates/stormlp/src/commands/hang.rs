@@ -1,4 +1,4 @@
-//! Ends a run whose cuFile call does not return, after saving how it ended.
+//! Ends a run if a cuFile call does not return, after saving how it ended.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use stormlp_transfer::storage::write_atomically;
 use crate::commands::saved;
 use crate::output;
 
-/// Seconds after which a call counts as hanging; whatever takes longer is not worth measuring.
+/// Seconds after which a call counts as hanging; a longer one is not worth measuring.
 const LIMIT_VARIABLE: &str = "STORMLP_CUFILE_TIMEOUT";
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Has runs end whose cuFile calls hang.
+/// Makes runs end if a cuFile call hangs.
 pub(crate) fn arm() {
     let typed = std::env::var(LIMIT_VARIABLE).ok();
     let seconds = typed.as_ref().and_then(|text| text.parse().ok()).filter(|limit| *limit > 0.0);

@@ -1,4 +1,4 @@
-//! Rejects options that have no effect together with others.
+//! Rejects options that have no effect together with other options.
 
 use stormlp_core::failure::Failure;
 use stormlp_core::path::PathKind;
@@ -28,7 +28,7 @@ pub(crate) fn refuse_on_path(
     has_device: bool,
 ) -> Result<(), Failure> {
     let with_path = match path {
-        // Nobody needs to name it.
+        // It need not be named.
         PathKind::S3 => "on objects".to_string(),
         path => format!("with --path {path}"),
     };

@@ -14,13 +14,13 @@ use stormlp_core::stop::StopToken;
 
 /// Interval between looks whether the command ended: rare enough not to disturb it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a stopped command may take to save its results.
+/// Maximum time for a stopped command to save its results.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs `command` in `place`, with additional `variables`; its output goes to
 /// `stdout` and `stderr` in `folder`.
 ///
-/// It has a process group of its own, so that Ctrl-C on a terminal reaches it from here, once, with
+/// It has a separate process group, so that Ctrl-C on a terminal reaches it from here, once, with
 /// all that it started.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ pub(crate) fn file(place: &Path) -> Result<PathBuf, Failure> {
     Ok(if is_file(&inside)? { inside } else { place.to_path_buf() })
 }
 
-/// The reports in `place`: one, or those of all its subfolders, by name.
+/// The reports in `place`: one, or the reports of all its subfolders, by name.
 ///
 /// # Errors
 /// With exit code 4 if it is a folder without reports, or cannot be listed.
@@ -98,7 +98,7 @@ pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
 /// The files of a DLIO run, if `place` is its `summary.json` or the folder of one.
 ///
 /// # Errors
-/// With exit code 4 if a file cannot be read, and 3 if its content is not what its name says.
+/// With exit code 4 if a file cannot be read, and 3 if its content does not match its name.
 pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     let inside = place.join("summary.json");
     let summary = if is_file(&inside)? { &inside } else { place };
@@ -150,7 +150,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     let lines = journal::lines(path);
     let text = read_bounded(path, "report", MOST_REPORT_BYTES).map_err(|failure| {
         match failure.cause() {
-            // A device that fails has its own remedy.
+            // A failing device has a different remedy.
             Cause::Device => failure,
             _ => failure.with_help(LISTING),
         }

@@ -1,8 +1,8 @@
 //! Determines the edition of a workload file.
 //!
-//! stormlp's own files name it. MLPerf's and DLIO's do not, but the accelerator and the keys
-//! identify it: up to v1.0 `model` was a plain name and the sizes were `record_length`, and only
-//! v3.0's DLIO has parquet and object storage libraries.
+//! stormlp's files name it. MLPerf's and DLIO's do not, but the accelerator and the keys identify
+//! it: up to v1.0 `model` was a plain name and the sizes were `record_length`, and only v3.0's DLIO
+//! has parquet and object storage libraries.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ const OLD_SIZES: [&str; 3] =
     ["dataset.record_length", "dataset.record_length_stdev", "dataset.record_length_resize"];
 
 /// The edition of a file with the keys `written` (`model` for a model given as a plain name),
-/// `accelerator`, and files of `format`; `None` if nothing tells.
+/// `accelerator`, and files of `format`; `None` if none of them tells.
 pub(super) fn of_file(
     accelerator: &str,
     written: &BTreeSet<&str>,
@@ -39,7 +39,7 @@ pub(super) fn of_file(
         return Some(Profile::V3);
     }
     let of_accelerator = Profile::of_accelerator(accelerator);
-    // v3.0's own drafts still use `record_length` in places, but have a section for the model.
+    // v3.0's drafts still use `record_length` in places, but have a section for the model.
     let is_old = written.contains("model") || has_any(&OLD_SIZES) && !has_any(&["model.name"]);
     match of_accelerator {
         Some(Profile::V3) => Some(Profile::V3),

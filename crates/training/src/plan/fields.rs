@@ -102,7 +102,7 @@ impl Distribution {
 fn from_map(map: &Mapping) -> Result<Distribution, String> {
     let kind = match map.get("type") {
         Some(value) => text(value).ok_or("`type` is not a word")?.to_ascii_lowercase(),
-        // Without a type DLIO takes a mean; a `stdev` beside it makes it a Gaussian.
+        // Without a type DLIO takes a mean; with a `stdev`, it is a Gaussian.
         None if map.contains_key("stdev") => "normal".to_string(),
         None => "constant".to_string(),
     };

@@ -17,7 +17,7 @@ const UNLIMITED_PERCENT: f64 = 97.0;
 /// The largest number of accelerators that meets the threshold.
 pub type FindMax = Largest<Tried, Limit>;
 
-/// What prevents more accelerators from meeting the threshold.
+/// The limit that keeps more accelerators from meeting the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -67,7 +67,7 @@ pub struct Tried {
     pub steps: u64,
     /// Duration in seconds.
     pub seconds: f64,
-    /// What accelerators waited for.
+    /// The cause of the accelerators' waits.
     pub limited_by: Bound,
 }
 
@@ -158,7 +158,8 @@ impl largest::Tried for Tried {
     }
 }
 
-/// The time that a run takes at the threshold, by the plan of one accelerator; longer where it is missed.
+/// The duration of a run at the threshold, by the plan of one accelerator; longer where it is
+/// missed.
 pub fn expected_seconds(one: &TrainPlan, kind: RunKind) -> f64 {
     let threshold = (one.metric.threshold_percent / 100.0).max(0.1);
     match kind {

@@ -2,8 +2,8 @@
 //!
 //! For one accelerator and one block of steps: T is the block's wall time, p₀ the fetch wait and
 //! compute of the steps excluded at its start, S its steps, c the nominal and c̄ the measured
-//! compute of a step, b the batch size. The formulas are those of `statscounter.py` in each
-//! edition's DLIO:
+//! compute of a step, b the batch size. The formulas are from `statscounter.py` in each edition's
+//! DLIO:
 //!
 //! | profile | AU | samples per second |
 //! |---|---|---|
@@ -23,10 +23,10 @@ use crate::report::{AuPercent, BlockSums, Measures, Spread};
 use stormlp_core::profile::Profile;
 use stormlp_core::stats;
 
-/// Inputs of the formulas besides the sums.
+/// Inputs of the formulas in addition to the sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// The edition whose formula applies.
+    /// The edition that defines the formula.
     pub profile: Profile,
     /// Samples per step per accelerator.
     pub batch_size: u32,
@@ -71,7 +71,7 @@ pub fn block_throughput(rule: &Rule, block: &BlockSums) -> f64 {
     let window = block.seconds - block.excluded_seconds;
     match rule.profile {
         Profile::V1 => ratio(block.steps as f64 * batch, block.seconds),
-        // Below two steps the published formula is negative; there is nothing to measure.
+        // Below two steps the published formula is negative; there is no interval to measure.
         Profile::V2 => ratio((block.steps as f64 - 2.0).max(0.0) * batch, window),
         Profile::V3 | Profile::Native => ratio(block.window_steps as f64 * batch, window),
     }

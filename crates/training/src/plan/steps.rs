@@ -8,7 +8,7 @@ use stormlp_dataset::section::DataFormat;
 /// The inputs of the number of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepInputs {
-    /// The edition whose rules apply.
+    /// The edition that defines the rules.
     pub profile: Profile,
     /// Format of the files.
     pub format: DataFormat,

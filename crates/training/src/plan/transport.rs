@@ -28,24 +28,24 @@ const DIRECT_WINDOW: usize = 4;
 /// A blocking call moves as much as the window of a read on the other direct paths, so that all
 /// have the same bytes in flight.
 const DIRECT_CALL_BYTES: u64 = DIRECT_WINDOW as u64 * DIRECT_CHUNK_BYTES;
-/// The most that it moves where `--threads` leaves fewer calls than reads.
+/// Maximum that it moves if `--threads` leaves fewer calls than reads.
 const LARGEST_CALL_BYTES: u64 = 16 << 20;
 /// Total buffer memory of a run: with everything else, 512 accelerators fit in 256 MiB.
 const POOL_BYTES: u64 = 224 << 20;
 /// Blocking reads through the page cache need one thread each, up to this many: with their buffers,
 /// twice for an accelerator's memory, they fill the pool.
 pub(super) const BLOCKING_THREADS: usize = 448;
-/// Open files of a thread besides its reads and streams.
+/// Open files of a thread in addition to its reads and streams.
 const OTHER_FILES: usize = 8;
 
-/// What decides how much a run has in flight.
+/// The figures that decide the transfers in flight of a run.
 const FLIGHT: FlightOptions = FlightOptions {
     fewer: "use fewer --threads",
     shallower: "use more --threads",
     smaller: "use fewer --accelerators, or more GPUs (--device)",
 };
 
-/// The readers and what they read.
+/// The readers and their reads.
 pub(super) struct Reader<'a> {
     /// The loader of each accelerator.
     pub(super) loader: &'a LoaderPlan,
@@ -117,8 +117,8 @@ fn buffers_of_slot(path: PathKind) -> usize {
     if path.ends_in_accelerator() { 2 } else { 1 }
 }
 
-/// Chooses the transport of `reader` on `path`, with what limits it, and reports what this host
-/// cannot do.
+/// Chooses the transport of `reader` on `path`, with its limit, and reports this host's
+/// limitations.
 pub(super) fn decide(
     request: &TrainRequest,
     path: PathKind,
@@ -227,7 +227,7 @@ impl ThreadGroupSizes {
         }
         let threads = threads.unwrap_or_else(|| usual(reads.min(cpus)));
         let window = if path.wants_direct() { DIRECT_WINDOW } else { 1 };
-        // Some paths have buffers besides those of the transfers in flight.
+        // Some paths have buffers in addition to the buffers of transfers in flight.
         let (besides, _) = buffers_needed(path, 0);
         let most = (slots / threads).saturating_sub(besides).max(2);
         Self {

@@ -23,7 +23,7 @@ pub struct Workload {
     pub accelerator: String,
     /// The edition the file belongs to.
     pub edition: Profile,
-    /// Whether the file names or shows its edition; otherwise stormlp's own definitions apply.
+    /// Whether the file names or shows its edition; otherwise stormlp's definitions apply.
     pub edition_is_known: bool,
     /// `workflow`: the phases to run.
     pub workflow: Workflow,
@@ -52,7 +52,7 @@ pub struct Workflow {
     pub checkpoint: bool,
 }
 
-/// The loader whose concurrency is emulated (`reader.data_loader`).
+/// The loader with the emulated concurrency (`reader.data_loader`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -158,8 +158,8 @@ impl MetricSpec {
         self.exclude_start_steps.saturating_add(self.exclude_end_steps)
     }
 
-    /// Steps that a block needs for AU and throughput: one more than the excluded steps, and two more
-    /// under v2.0, whose throughput counts one step less than it measures.
+    /// Steps that a block needs for AU and throughput: one more than the excluded steps, and two
+    /// more under v2.0, where throughput counts one step less than it measures.
     pub(super) fn steps_needed(&self, profile: Profile) -> u64 {
         let more = if profile == Profile::V2 { 2 } else { 1 };
         self.excluded_steps().saturating_add(more)
@@ -167,7 +167,7 @@ impl MetricSpec {
 }
 
 impl Workload {
-    /// The profile of a run: the requested one, or that of the workload's edition.
+    /// The profile of a run: the requested one, or the workload's edition.
     pub fn profile(&self, asked: Option<Profile>) -> Profile {
         asked.unwrap_or(self.edition)
     }

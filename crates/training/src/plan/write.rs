@@ -53,8 +53,8 @@ impl Workload {
         text
     }
 
-    /// The keys whose values differ from `other`, with this workload's value in one line. Excludes
-    /// accelerator and profile, which only stormlp has.
+    /// The keys with values that differ from `other`, with this workload's value in one line.
+    /// Excludes accelerator and profile, which only stormlp has.
     #[must_use]
     pub fn differing_keys(&self, other: &Self) -> Vec<(String, String)> {
         let theirs = other.values();

@@ -1,4 +1,4 @@
-//! Why AU is what it is.
+//! The cause of AU.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +22,12 @@ pub enum Bound {
     Barrier,
     /// The cold start of each epoch.
     Startup,
-    /// Nothing was measured.
+    /// No measurement.
     #[default]
     Unknown,
 }
 
-/// Why AU is what it is.
+/// The cause of AU.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {

@@ -6,8 +6,8 @@ use stormlp_transfer::storage::Storage;
 use super::error::TrainError;
 use super::source::DataFile;
 
-/// Checking every file of a large dataset would take longer than an epoch; this many, evenly
-/// spaced, give a good estimate.
+/// Checking every file of a large dataset would be slower than an epoch; this many, evenly spaced,
+/// give a good estimate.
 const LOOK_AT_FILES: usize = 4096;
 
 /// The share of the files' bytes in the page cache, 0 to 1; `None` if the kernel does not report it to

@@ -18,7 +18,7 @@ use super::requests;
 use super::source::{self, DataFile, Extents, ReadPlan, Reads, Source};
 use crate::plan::train_plan::{ReadPattern, TrainPlan};
 
-/// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's own).
+/// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's).
 const RECORD_FRAMING_BYTES: f64 = 16.0;
 
 /// An epoch's order: maps a loader's next read to a file.
@@ -74,7 +74,7 @@ impl DatasetSource {
             let bytes = (data.read_sample_bytes * data.row_group_rows as f64) as u64;
             return Ok(known(0, Extents::One(Span { offset: 0, bytes }), landed, None));
         }
-        // Worker k takes every W-th file of its accelerator, starting from the k-th.
+        // Worker k reads every W-th file of its accelerator, starting from the k-th.
         let groups_per_file = data.samples_per_file.div_ceil(data.rows_of_group());
         let workers = u64::from(self.plan.loader.read_threads().max(1));
         let own = worker + nth / groups_per_file * workers;
@@ -155,7 +155,7 @@ fn hdf5_sample(
     })
 }
 
-/// Merges adjacent spans: a row group whose columns are all read becomes a single read.
+/// Merges adjacent spans: a row group with all columns read becomes a single read.
 fn joined(spans: &[Span]) -> Vec<Span> {
     let mut joined: Vec<Span> = Vec::new();
     for span in spans {

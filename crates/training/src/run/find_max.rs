@@ -94,7 +94,7 @@ impl AcceleratorFinder<'_> {
     /// search.
     ///
     /// # Errors
-    /// If the saved search is of other work, and those of a run.
+    /// If the saved search is of other work, and the errors of a run.
     pub fn search(
         &mut self,
         saved: Option<SavedSearch>,
@@ -384,7 +384,7 @@ fn beginning(plan: TrainPlan) -> TrainPlan {
     TrainPlan { epochs: 1, runs: 1, checkpoint: None, ..plan }
 }
 
-/// What `report` measured, with a certain verdict.
+/// The measurement of `report`, with a certain verdict.
 fn tried(report: &TrainReport, kind: RunKind) -> Tried {
     let results = &report.results;
     let epochs = results.scored_epochs();

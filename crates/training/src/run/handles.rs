@@ -1,4 +1,4 @@
-//! Files that stay open between reads, like those of a record reader.
+//! Files that stay open between reads, like a record reader's.
 //!
 //! A stream may be read by any I/O thread. All of them read through duplicates of one open file, so
 //! that the kernel's readahead sees one sequential reader, as under TensorFlow.

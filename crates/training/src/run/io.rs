@@ -1,8 +1,8 @@
-//! The I/O threads: few, each with its own transfer path and a fixed pool of buffers.
+//! The I/O threads: few, each with a transfer path and a fixed pool of buffers.
 //!
-//! A thread takes a read, opens the file, requests it chunk by chunk and discards the payload on
+//! A thread receives a read, opens the file, requests it chunk by chunk and discards the payload on
 //! arrival. While chunks come straight from the page cache it stays with one read; when one has to
-//! wait for the device it takes the next read. It sleeps in the path's wait while something is in
+//! wait for the device it starts the next read. It sleeps in the path's wait while a chunk is in
 //! flight, and is parked otherwise.
 
 use std::os::fd::AsFd as _;
@@ -31,11 +31,11 @@ use super::records::RecordTracker;
 use super::shared::{Finished, Hands, Shared, Sleep, Sleeper, Turn};
 use super::source::{DataFile, Framing, Reads, Source};
 
-/// Maximum immediate completions before polling for the others: a ring posts the completion of a
+/// Maximum immediate completions before polling for further ones: a ring posts the completion of a
 /// read that had to wait only to a waiting thread.
 const POLLS_BETWEEN_WAITS: u32 = 16;
 
-/// Null reads complete at once, so a thread takes many per turn: the turn would otherwise take
+/// Null reads complete at once, so a thread starts many per turn: the turn would otherwise be
 /// longer than the read.
 const NULL_READS_AT_ONCE: usize = 32;
 
@@ -129,7 +129,8 @@ struct IoThread<'a> {
     tally: IoTally,
 }
 
-/// Main loop of an I/O thread. A panic ends the run, so that nobody waits for its reads forever.
+/// Main loop of an I/O thread. A panic ends the run, so that no accelerator waits for its reads
+/// forever.
 pub(super) fn run(
     (index, accelerators): (usize, &AcceleratorSet),
     rules: IoRules,
@@ -302,8 +303,8 @@ impl<'a> IoThread<'a> {
         Ok(file)
     }
 
-    /// Takes completions, waiting for at least `min`, and continues those reads as long as their
-    /// chunks arrive at once.
+    /// Processes completions, waiting for at least `min`, and continues those reads as long as
+    /// their chunks arrive at once.
     fn reap(&mut self, mut min: usize) -> Result<(), TrainError> {
         // A large file may have chunks for minutes; completed reads do not wait for it.
         while !self.shared.is_over() && (min > 0 || std::mem::take(&mut self.submitted)) {
@@ -317,7 +318,7 @@ impl<'a> IoThread<'a> {
                 self.land(landed)?;
             }
             if !self.hands.finished.is_empty() && self.driver.in_flight() > 0 {
-                // Others wait for these; the current read may take a while.
+                // Accelerators wait for these; the current read may be slow.
                 self.shared.turn(self.index, &mut self.hands, 0, Sleep::Busy);
             }
             min = 0;
@@ -410,14 +411,14 @@ impl<'a> IoThread<'a> {
         self.submit(index, slot, rest)
     }
 
-    /// Finishes a read whose chunks have all arrived.
+    /// Finishes a read after all of its chunks have arrived.
     fn finish(&mut self, index: usize) -> Result<(), TrainError> {
         let Some(RunningJob { mut job, source }) = self.jobs[index].take() else {
             return Ok(());
         };
         let landed = job.landed();
         self.close(&mut job).map_err(|error| match error {
-            // What was read in ranges is compared at the end.
+            // Objects read in ranges are compared at the end.
             TrainError::Fault(Fault::Transfer(error)) if error.is_of_object() => {
                 TrainError::Read { path: source.files()[job.plan.file].path.clone(), source: error }
             }
@@ -490,8 +491,8 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Attaches the file of a read. Where that registers it with cuFile, the time is a figure of
-    /// its own, not the read's.
+    /// Attaches the file of a read. Where that registers it with cuFile, the time is a separate
+    /// figure, not the read's.
     fn attach(&mut self, job: &mut Job, file: Handle) -> Result<FileId, TransferError> {
         if !self.rules.kind.needs_cufile() {
             return self.driver.attach(file);
@@ -549,7 +550,7 @@ impl<'a> IoThread<'a> {
 }
 
 /// Opens a file after checking that it is a regular file of unchanged length. The replies to an
-/// object's GETs tell its length, so that nothing need be asked before, unless the official client
+/// object's GETs tell its length, so that no request is needed before, unless the official client
 /// would, or its checksum is wanted.
 fn open_checked(
     storage: &dyn Storage,

@@ -91,7 +91,7 @@ impl Job {
         }
     }
 
-    /// The result of the read, once nothing is left to request.
+    /// The result of the read, once no chunk is left to request.
     pub(super) fn landed(&self) -> ReadResult {
         match &self.plan.reads {
             Reads::Known { landed, .. } => *landed,

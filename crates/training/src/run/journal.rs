@@ -10,7 +10,7 @@ use crate::report::{
     EpochReport, RunReport, StepLatency, TrainReport, TrainResults, WrittenCheckpoint,
 };
 
-/// An epoch, and what else has changed in the report since the one before.
+/// An epoch, and further changes in the report since the one before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedEpoch {
     /// The run it is from.
@@ -45,7 +45,7 @@ impl SavedEpoch {
         })
     }
 
-    /// Adds the epoch to `run`, in place of what it has from that epoch on.
+    /// Adds the epoch to `run`, in place of its entries from that epoch on.
     fn add_to(self, run: &mut RunReport) {
         let number = self.epoch.epoch;
         while run.checkpoints.pop_if(|one| is_recent(one, &self.epoch)).is_some() {}
@@ -63,8 +63,8 @@ fn is_recent(checkpoint: &WrittenCheckpoint, epoch: &EpochReport) -> bool {
     checkpoint.epoch.saturating_add(1) >= epoch.epoch
 }
 
-/// The `report` of a run that was killed, with the epochs in its journal. What follows from epochs is
-/// computed again; distributions and series, which cover fewer of them, are left out.
+/// The `report` of a run that was killed, with the epochs in its journal. Figures that follow from
+/// epochs are computed again; distributions and series, which cover fewer of them, are left out.
 pub fn with_epochs(mut report: TrainReport, saved: Vec<SavedEpoch>) -> TrainReport {
     let plan = &report.plan;
     let mut runs = runs_of(&report.results, plan);
@@ -102,7 +102,7 @@ pub fn with_epochs(mut report: TrainReport, saved: Vec<SavedEpoch>) -> TrainRepo
     report
 }
 
-/// The runs of `results`, which has a single one under keys of its own.
+/// The runs of `results`, which has a single one under separate keys.
 fn runs_of(results: &TrainResults, plan: &TrainPlan) -> Vec<RunReport> {
     if plan.runs > 1 {
         return results.runs.clone();

@@ -54,8 +54,8 @@ pub struct PhaseMeasured {
     pub bytes_read: u64,
     /// CPU time of the process.
     pub cpu: CpuTimes,
-    /// Counts of this host's block devices; `None` if there are none, or for several hosts, whose
-    /// devices have no common utilisation.
+    /// Counts of this host's block devices; `None` if there are none, or for several hosts, because
+    /// their devices have no common utilisation.
     pub device: Option<DeviceCounters>,
     /// Bytes read by the block devices of all hosts.
     pub device_bytes_read: Option<u64>,
@@ -65,9 +65,9 @@ pub struct PhaseMeasured {
     pub cached_share: Option<f64>,
     /// The accelerators that began a block, with their blocks.
     pub accelerators: Vec<AcceleratorEpoch>,
-    /// The accelerator that the others of its host waited for longest.
+    /// The accelerator that its host's other accelerators waited for longest.
     pub slowest: Option<Slowest>,
-    /// How long this host waited for the others at each step barrier.
+    /// How long this host waited for other hosts at each step barrier.
     pub waits_us: Vec<u32>,
     /// The share of each host, once they have been put together.
     pub hosts: Vec<HostShare>,
@@ -82,7 +82,7 @@ pub struct PhaseMeasured {
 }
 
 impl PhaseMeasured {
-    /// What `machine` and the counters measured between `first` and `last`; the first of its
+    /// The measurements of `machine` and the counters between `first` and `last`; the first of its
     /// accelerators has the number `first_accelerator`.
     pub fn between(
         [first, last]: [&Reading; 2],
@@ -111,8 +111,8 @@ impl PhaseMeasured {
         }
     }
 
-    /// Adds what the next host measured in the same phase: sums, the longest duration, accelerators
-    /// by number. The clock stays that of the first.
+    /// Adds the next host's measurements of the same phase: sums, the longest duration,
+    /// accelerators by number. The clock stays the first host's.
     #[must_use]
     fn and(mut self, next: Self) -> Self {
         self.duration_ns = self.duration_ns.max(next.duration_ns);
@@ -167,8 +167,8 @@ impl PhaseMeasured {
     }
 }
 
-/// For each step whose end all hosts waited for: the host that came last, and how long it waited. Of
-/// hosts that arrived together the first is taken.
+/// For each step with a wait of all hosts at its end: the host that came last, and how long it
+/// waited. Of hosts that arrived together the first is chosen.
 fn last_arrivals(waits_us: &[&[u32]]) -> Vec<(usize, u32)> {
     let steps = waits_us.iter().map(|waits| waits.len()).min().unwrap_or(0);
     let at_step = |step: usize| {
@@ -246,7 +246,7 @@ fn slowest(delayed_others_ns: &[Nanos], first: u32) -> Option<Slowest> {
     )
 }
 
-/// Summarises the distributions; that of reads is not known here.
+/// Summarises the distributions; the reads' is not known here.
 pub(super) fn step_latency(histograms: &StepHistograms) -> StepLatency {
     StepLatency {
         fetch_wait_us: histograms.fetch.summary(),
@@ -273,14 +273,15 @@ pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, dura
     run.duration_seconds = duration_seconds;
 }
 
-/// Fills in what follows from the `reports` of the runs so far, the last of which had this `ending`.
+/// Fills in the figures that follow from the `reports` of the runs so far, the last of which had
+/// this `ending`.
 pub(super) fn take_runs(
     results: &mut TrainResults,
     plan: &TrainPlan,
     reports: Vec<RunReport>,
     ending: &Ending,
 ) {
-    // For a run cut short in its warm-up there is nothing else to report.
+    // For a run cut short in its warm-up there is no other run to report.
     let first = reports.iter().position(|run| !run.warm_up).unwrap_or(0);
     let of_scored = &reports[first..];
     let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();

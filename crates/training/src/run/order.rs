@@ -1,11 +1,11 @@
-//! The order of files and samples by profile: which accelerator reads what in each epoch.
+//! The order of files and samples by profile: the samples of each accelerator in each epoch.
 
 use stormlp_core::mt19937::Mt19937;
 
 use super::dataset::EpochIndex;
 
-/// Contiguous ranges in name order, the same in every epoch. This is what PyTorch's loader actually
-/// read up to v2.0, whether shuffled or not: DLIO's sampler yields indices in ascending order.
+/// Contiguous ranges in name order, the same in every epoch. PyTorch's loader actually read these
+/// up to v2.0, whether shuffled or not: DLIO's sampler yields indices in ascending order.
 #[derive(Debug, Clone, Copy)]
 pub struct Contiguous {
     /// Number of files.
@@ -81,8 +81,8 @@ impl EpochIndex for Strided {
 /// before each epoch the list of files is shuffled again, from its last order; each of a rank's threads
 /// has a contiguous part of its samples, and batches come from the threads in turn.
 ///
-/// DLIO looks up a rank's place in the list for its first file alone: all others are the same on all
-/// ranks.
+/// DLIO looks up a rank's place in the list for its first file alone: all further files are the
+/// same on all ranks.
 #[derive(Debug, Clone)]
 pub struct Generated {
     files: Vec<u32>,
@@ -120,7 +120,7 @@ impl Generated {
             let (batch, in_batch) = (nth / batch_size, nth % batch_size);
             return batch % threads * of_thread + batch / threads * batch_size + in_batch;
         }
-        // What does not fill a batch comes last.
+        // An incomplete batch comes last.
         let (rest, beyond) = (nth - whole * threads, of_thread - whole);
         if rest < beyond * threads {
             rest / beyond * of_thread + whole + rest % beyond
@@ -154,7 +154,7 @@ pub struct Reshuffle {
     /// The seed.
     pub seed: u64,
     /// `seed_change_epoch`: whether the epoch is added to the seed of the first shuffle. It is
-    /// always added to that of the second, as in DLIO.
+    /// always added to the second shuffle's seed, as in DLIO.
     pub change_epoch: bool,
 }
 
@@ -167,10 +167,10 @@ pub struct Resharded {
 }
 
 impl Resharded {
-    /// The shards of `epoch` (from 1): each accelerator shuffles its own with seed + epoch (or with
-    /// the seed alone, see [`Reshuffle::change_epoch`]) and deals it round-robin to all, beginning
-    /// with itself; it then shuffles what it received with seed + epoch + 31 × rank. Each epoch
-    /// starts from the result of the previous one.
+    /// The shards of `epoch` (from 1): each accelerator shuffles its shard with seed + epoch (or
+    /// with the seed alone, see [`Reshuffle::change_epoch`]) and deals it round-robin to all,
+    /// beginning with itself; it then shuffles the received samples with seed + epoch + 31 × rank.
+    /// Each epoch starts from the result of the previous one.
     pub fn new(
         files: u64,
         samples_per_file: u64,

@@ -19,14 +19,14 @@ pub(super) enum RecordTracker {
 }
 
 impl RecordTracker {
-    /// Starts a file whose data passes through the host.
+    /// Starts a file with data that passes through the host.
     pub(super) fn scan(file: &DataFile) -> Self {
         let name = file.path.display().to_string();
         let scanner = RecordScanner::new(&name, file.bytes, PayloadCheck::Skip);
         Self::Scanned(Box::new(scanner))
     }
 
-    /// Reads the record offsets of a file whose data does not pass through the host.
+    /// Reads the record offsets of a file with data that bypasses the host.
     pub(super) fn look_up(storage: &dyn Storage, file: &DataFile) -> Result<Self, TrainError> {
         let name = file.path.display().to_string();
         let mut opened = dataset::open(storage, &file.path)?;

@@ -194,7 +194,7 @@ impl Requests {
 
 impl Body {
     /// Bytes of the body, of its first piece, of its full pieces, and of the last piece, which is
-    /// split differently from the others.
+    /// split differently.
     fn pieces(&self, file_bytes: u64) -> (u64, u64, u64) {
         let bytes = file_bytes.saturating_sub(self.start);
         let first = bytes.min(self.first_bytes);

@@ -1,6 +1,6 @@
 //! The machine in real time: one lock around it, and who to wake after a change.
 //!
-//! I/O threads report completions and take the next reads in one turn under the lock. The pacer
+//! I/O threads report completions and receive the next reads in one turn under the lock. The pacer
 //! ends computations, as does any thread that holds the lock when they are due. No thread wakes
 //! another while holding the lock, and the clock is read only under the lock: otherwise the
 //! machine's time would run backwards.
@@ -26,7 +26,7 @@ pub(super) struct Finished {
     pub(super) bytes: u64,
 }
 
-/// The reads that an I/O thread reports and takes.
+/// The reads that an I/O thread reports and receives.
 pub(super) struct Hands {
     /// Completed reads.
     pub(super) finished: Vec<Finished>,
@@ -34,11 +34,11 @@ pub(super) struct Hands {
     pub(super) taken: Vec<ReadRequest>,
 }
 
-/// What an I/O thread should do next.
+/// The next step of an I/O thread.
 pub(super) enum Turn {
     /// Perform the taken reads.
     Read(Arc<dyn Source>),
-    /// Nothing was taken. A thread that wanted reads is registered to be woken.
+    /// No read was handed out. A thread that wanted reads is registered to be woken.
     Nothing,
     /// The run has ended.
     Quit,
@@ -47,7 +47,7 @@ pub(super) enum Turn {
 /// Where an idle I/O thread will sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sleep {
-    /// Parked: it has nothing in flight.
+    /// Parked: it has no read in flight.
     Parked,
     /// In its path's wait, which its waker interrupts.
     InPath,
@@ -158,7 +158,7 @@ impl Shared {
         self.lock().sleepers[index] = Some(sleeper);
     }
 
-    /// Reports completed reads and takes up to `want` waiting ones; if there are none, the thread
+    /// Reports completed reads and returns up to `want` waiting ones; if there are none, the thread
     /// will sleep as given by `sleep`.
     pub(super) fn turn(&self, index: usize, hands: &mut Hands, want: usize, sleep: Sleep) -> Turn {
         let mut state = self.lock();
@@ -196,7 +196,7 @@ impl Shared {
         self.release(state);
     }
 
-    /// One turn of the pacer: ends what is due and returns until when it may sleep.
+    /// One turn of the pacer: ends due computations and returns until when it may sleep.
     pub(super) fn pace(&self) -> Option<Nanos> {
         let mut state = self.lock();
         if self.is_over() {
@@ -241,7 +241,7 @@ impl Shared {
         state.machine.halt()
     }
 
-    /// Takes the error that ended the run; returned once.
+    /// The error that ended the run; returned once.
     pub(super) fn take_failure(&self) -> Option<TrainError> {
         self.lock().failure.take()
     }
@@ -323,7 +323,7 @@ impl SharedState {
         index % self.machine.devices()
     }
 
-    /// Takes up to `want` reads for I/O thread `index`; `None` if there are none.
+    /// Returns up to `want` reads for I/O thread `index`; `None` if there are none.
     fn take(
         &mut self,
         index: usize,
@@ -338,7 +338,7 @@ impl SharedState {
         (!taken.is_empty()).then_some(source)
     }
 
-    /// Who to wake for the machine's new state. One I/O thread is woken at a time: it takes a read
+    /// Who to wake for the machine's new state. One I/O thread is woken at a time: it starts a read
     /// and wakes the next one if more are waiting.
     fn wakes(&mut self) -> Wakes {
         let mut wakes = Wakes {

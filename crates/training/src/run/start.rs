@@ -1,4 +1,5 @@
-//! What a run has before its first byte: a request for this machine, its dataset and its plan.
+//! The preparation of a run before its first byte: a request for this machine, its dataset and its
+//! plan.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ pub struct Prepared {
     pub data: Data,
     /// The plan.
     pub plan: TrainPlan,
-    /// What does not prevent the run.
+    /// Findings that do not prevent the run.
     pub warnings: Vec<Warning>,
 }
 

@@ -45,8 +45,8 @@ pub(super) struct ThreadGroup {
 }
 
 impl ThreadGroup {
-    /// Starts all threads around a machine with these loaders, whose barriers also wait for the
-    /// other hosts of `group`.
+    /// Starts all threads around a machine with these loaders; barriers also wait for the other
+    /// hosts of `group`.
     pub(super) fn start(
         spec: &ThreadGroupSpec,
         loaders: Vec<Loader>,

@@ -40,8 +40,8 @@ pub struct RunInputs<'a> {
 pub type PartialReport<'a> = &'a mut dyn FnMut() -> TrainReport;
 
 /// Executes all runs of the plan from the first on. Calls `on_epoch` after each epoch; it may
-/// request the report so far, which takes longer with every epoch. If AU was
-/// missed, this host's ceiling is measured too.
+/// request the report so far, which costs more time with every epoch. If AU was missed, this host's
+/// ceiling is measured too.
 ///
 /// # Errors
 /// When the first run cannot begin: no such device, no threads, no buffers, or a path not available
@@ -130,7 +130,7 @@ pub fn run_on_hosts(
     Ok(report)
 }
 
-/// What is held for the duration of the runs of `plan`: the accelerators, and cuFile if required.
+/// Resources held for the duration of the runs of `plan`: the accelerators, and cuFile if required.
 fn devices(plan: &TrainPlan) -> Result<(AcceleratorSet, Option<Arc<Driver>>), TrainError> {
     let accelerators = AcceleratorSet::open(&plan.transport)?;
     let needed = plan.transport.path.needs_cufile();
@@ -150,7 +150,7 @@ pub fn begun(course: &RunInputs<'_>) -> TrainReport {
 }
 
 /// Runs the beginning of the first epoch until `judge` has seen enough, and reports the
-/// measurements so far. The report is that of a stopped run, unless the epoch finished first.
+/// measurements so far. The report shows a stopped run, unless the epoch finished first.
 ///
 /// # Errors
 /// As [`run`].
@@ -176,7 +176,7 @@ pub fn probe(
     Ok(report(course, &[&measured], &distributions, None))
 }
 
-/// The combined report of `runs`; the distributions are those of the scored runs.
+/// The combined report of `runs`; the distributions cover the scored runs.
 fn report(
     course: &RunInputs<'_>,
     runs: &[&RunMeasured],

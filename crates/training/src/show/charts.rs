@@ -39,7 +39,7 @@ fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
     drawn
 }
 
-/// The number of the run whose epochs the report shows.
+/// The number of the run with the epochs that the report shows.
 fn run_number(report: &TrainReport) -> u32 {
     report.results.runs.last().map_or(1, |run| run.run)
 }

@@ -1,5 +1,5 @@
 //! Renders training as documents: the run, its plan, the built-in workloads, dataset sizes; and the
-//! files that MLPerf Storage's own tools read.
+//! files that MLPerf Storage's tools read.
 
 mod calibration;
 mod charts;

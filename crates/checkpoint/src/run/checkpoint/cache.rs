@@ -6,13 +6,13 @@ use super::super::error::CheckpointError;
 use super::{COLD_SHARE, Run};
 
 impl Run<'_> {
-    /// Drops a checkpoint from the page cache if requested, and measures what remains. `None` if
-    /// the kernel hides residency from this user and nothing depends on it.
+    /// Drops a checkpoint from the page cache if requested, and measures the pages that remain.
+    /// `None` if the kernel hides residency from this user and no figure depends on it.
     pub(super) fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
         let (plan, storage) = (self.stage.plan, self.stage.storage);
         let written = self.tasks(step, 0);
-        // With several hosts, each has in its cache what it wrote, but reads what another host
-        // wrote.
+        // With several hosts, each has the files that it wrote in its cache, but reads another
+        // host's.
         let tasks = match self.stage.hosts {
             Some(_) => self.tasks(step, plan.rank_shift),
             None => Vec::new(),

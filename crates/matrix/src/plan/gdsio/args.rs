@@ -37,7 +37,7 @@ impl Flag<'_> {
 /// Parses the arguments after `gdsio`.
 ///
 /// # Errors
-/// Names the flag that gdsio does not have, that is unsupported here, or whose value is invalid.
+/// Names the flag that gdsio does not have, that is unsupported here, or that has an invalid value.
 pub fn parse_args(args: &[String]) -> Result<GdsioArgs, String> {
     let (mut flags, job_files) = split(args)?;
     if flags.iter().any(|flag| flag.letter == 'h') {
@@ -97,7 +97,7 @@ fn split(args: &[String]) -> Result<(Vec<Flag<'_>>, Vec<&str>), String> {
 }
 
 /// Rejects an option given twice with different values, as one of them would be ignored. Job
-/// options are exempt: all others apply to the whole line.
+/// options are exempt: all other options apply to the whole line.
 fn check_repeats(flags: &[Flag<'_>]) -> Result<(), String> {
     let mut given: HashMap<(char, usize), &str> = HashMap::new();
     let mut job = 0;

@@ -1,7 +1,7 @@
 //! gdsio's arguments and job files, converted to a [`MatrixRequest`](super::request::MatrixRequest).
 //!
-//! Everything in an existing script is either interpreted as gdsio does or rejected by name;
-//! nothing is silently ignored. Sizes are powers of 1024 whatever their spelling, as in gdsio.
+//! Everything in an existing script is either interpreted as gdsio does or rejected by name; no
+//! flag is silently ignored. Sizes are powers of 1024 whatever their spelling, as in gdsio.
 
 mod args;
 mod job_file;

@@ -19,13 +19,13 @@ use stormlp_core::units::ByteSize;
 /// A run as gdsio's flags describe it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GdsioRun {
-    /// What its flags set directly. The workers of a job are its threads.
+    /// Values that its flags set directly. The workers of a job are its threads.
     pub(super) request: MatrixRequest,
     /// Transfer type (`-x`).
     pub(super) transfer_type: u8,
     /// Kind of memory (`-m`).
     memory: u8,
-    /// Start offset of jobs without their own (`-o`).
+    /// Start offset of jobs that set none (`-o`).
     offset_bytes: u64,
     /// Batch entries (`-B`).
     batch: Option<u32>,
@@ -55,7 +55,7 @@ impl GdsioRun {
         self.request.jobs.push(JobRequest { threads: Some(1), ..JobRequest::on(name, target) });
     }
 
-    /// Sets what the flag with this `letter` sets; `name` is the flag or the key of a job file.
+    /// Applies the flag with this `letter`; `name` is the flag or the key of a job file.
     ///
     /// # Errors
     /// If the value is invalid, or the flag is not supported.
@@ -127,7 +127,7 @@ impl GdsioRun {
     /// The path of the transfer type.
     ///
     /// cuFile's types accept `-O 1` as newer versions of gdsio do: the files are opened without
-    /// `O_DIRECT`, and the library chooses its own I/O path.
+    /// `O_DIRECT`, and the library chooses its I/O path.
     ///
     /// # Errors
     /// If the type does not exist or does not work without `O_DIRECT`.
@@ -278,7 +278,7 @@ fn switch(name: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// What a value was parsed to, or an error that names the flag or key.
+/// The parsed value, or an error that names the flag or key.
 fn taken<T, E: Display>(name: &str, value: &str, parsed: Result<T, E>) -> Result<T, String> {
     parsed.map_err(|fault| format!("`{name} {value}`: {fault}"))
 }

@@ -7,7 +7,7 @@ use super::{CellGroup, Operation, in_flight};
 use stormlp_show::chart::{Axis, Chart, Group, Line, Scale, Setting};
 
 /// A chart for each size: a line for each path from setting to setting, with its knee. Cells that
-/// memory served have a line of their own.
+/// memory served have a separate line.
 pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     let title = format!("{}: latency against throughput", operation.name);
     let mut drawn = Group::new(title);
@@ -22,7 +22,7 @@ pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
                 |group: &CellGroup<'_>| group.throughput().map_or(f64::NAN, |rate| rate.value);
             let setting = |group: &&CellGroup<'_>| Setting {
                 name: format!("{}×{}", group.key.threads, group.key.queue_depth),
-                // A line leaves out the settings whose latency is not known.
+                // A line leaves out settings without a known latency.
                 at: (rate(group), (latency.2)(group).unwrap_or(f64::NAN)),
             };
             let points: Vec<Setting> = own.iter().map(setting).collect();

@@ -57,7 +57,7 @@ impl<'a> Operation<'a> {
         distinct(self.groups.iter().map(|group| group.key.path))
     }
 
-    /// What the charts call a cell: the path that ran, and whether its bytes came from memory.
+    /// The name of a cell in charts: the path that ran, and whether its bytes came from memory.
     fn name_of(&self, group: &CellGroup<'_>) -> String {
         compare::group_words(self.plan, group)
     }
@@ -79,7 +79,7 @@ impl<'a> Operation<'a> {
         distinct(self.groups.iter().map(|group| group.key.load())).len()
     }
 
-    /// The cells of a size, fastest first, those of storage before those from memory.
+    /// The cells of a size, fastest first, storage before memory.
     fn of_size(&self, size: IoSize) -> Vec<&'a CellGroup<'a>> {
         let is = |group: &&CellGroup<'_>| group.key.io_size == size;
         let mut groups: Vec<&CellGroup<'_>> = self.groups.iter().copied().filter(is).collect();
@@ -190,7 +190,7 @@ fn series<'a>(group: &&CellGroup<'a>) -> Option<&'a Series> {
     group.results().into_iter().next().map(|numbers| &numbers.series)
 }
 
-/// What the devices, the ranks and the host did in the fastest cells.
+/// Series of devices, ranks and host in the fastest cells.
 fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
     let fastest = fastest(all);
     let around = |group: &&CellGroup<'_>| {

@@ -25,7 +25,7 @@ pub(super) fn latency(groups: &[&CellGroup<'_>]) -> Quantity {
     if groups.iter().any(|group| (P99.2)(group).is_some()) { P99 } else { MEAN }
 }
 
-/// Which of these cells have no p99, and what is shown of them.
+/// Which of these cells have no p99, and the figures shown of them.
 pub(super) fn without_p99(groups: &[&CellGroup<'_>]) -> Option<String> {
     let lacking = groups.iter().filter(|group| (P99.2)(group).is_none()).count();
     let all = groups.len();
@@ -40,7 +40,7 @@ pub(super) fn without_p99(groups: &[&CellGroup<'_>]) -> Option<String> {
     }
 }
 
-/// What a mix of reads and writes shows of each direction, beside what both cost.
+/// The figures of each direction of a mix of reads and writes, and the cost of both.
 const MIXED: [Quantity; 5] = [
     ("Read throughput", "GiB/s", |group| mix::known(group, mix::reads, gib_per_second)),
     ("Write throughput", "GiB/s", |group| mix::known(group, mix::writes, gib_per_second)),
@@ -62,7 +62,7 @@ fn is_mixed(operation: &Operation<'_>) -> bool {
     results.any(|numbers| numbers.mix.is_some())
 }
 
-/// What the charts of an operation show.
+/// The contents of an operation's charts.
 fn quantities(operation: &Operation<'_>) -> Vec<Quantity> {
     if is_mixed(operation) {
         return MIXED.into();
@@ -104,8 +104,8 @@ pub(super) fn charts(operation: &Operation<'_>) -> Group {
     drawn
 }
 
-/// A line for each path, on logarithmic axes. Where memory served cells, they have a line of their
-/// own, which interrupts that of the others.
+/// A line for each path, on logarithmic axes. Where memory served cells, they have a separate line,
+/// which interrupts the storage's.
 fn over_sizes(operation: &Operation<'_>, sizes: &[IoSize], quantity: &Quantity) -> Option<Chart> {
     let fastest = |path: PathKind, size: &IoSize| {
         operation.of_size(*size).into_iter().find(|group| group.key.path == path)

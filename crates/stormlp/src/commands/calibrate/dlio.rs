@@ -1,4 +1,4 @@
-//! Runs of DLIO, and what its output files say.
+//! Runs of DLIO, and the contents of its output files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,8 +19,8 @@ const HOW: &str = "name a checked-out tree of DLIO with --dlio, and a Python tha
 /// The DLIO of MLPerf Storage v2.0.
 const SOURCE: &str = "git+https://github.com/argonne-lcf/dlio_benchmark@392621b";
 
-/// Model of the checkpoint that is saved and restored, 448 MiB with its optimizer. It has a layer and
-/// ZeRO stage 3: v2.0's DLIO cannot restore what has no layers.
+/// Model of the checkpoint that is saved and restored, 448 MiB with its optimizer. It has a layer
+/// and ZeRO stage 3: v2.0's DLIO cannot restore a model without layers.
 pub(super) const MODEL: [(&str, &str); 10] = [
     ("type", "transformer"),
     ("num_layers", "1"),
@@ -79,7 +79,7 @@ impl Dlio {
         Err(Failure::machine(anyhow!("{shown} does not run DLIO: {why}")).with_help(help))
     }
 
-    /// Runs it with `keys` of its configuration; what it saved lies in the returned folder.
+    /// Runs it with `keys` of its configuration; its output lies in the returned folder.
     fn run(
         &self,
         workload: &str,
@@ -116,7 +116,7 @@ impl Dlio {
         self.run(base(format), &keys, work).map(|_| ())
     }
 
-    /// The steps of `trial` over the files in `folder`, whose bytes are left to the caller.
+    /// The steps of `trial` over the files in `folder`; the caller fills in their bytes.
     pub(super) fn trial(
         &self,
         format: DataFormat,
@@ -208,7 +208,7 @@ fn unknown(file: &str) -> Failure {
     Failure::machine(anyhow!("{file} of DLIO is of an unknown version")).with_help(HOW)
 }
 
-/// Time of a step besides what counts as compute, and how much longer than `asked_seconds` a step
+/// Time of a step in addition to its compute, and how much longer than `asked_seconds` a step
 /// computes. The first step is in neither figure, as in AU.
 fn of_steps(times: &Value, asked_seconds: f64) -> Option<(f64, f64)> {
     let computes = times.pointer("/1/compute/block1")?.as_array()?.get(1..)?;

@@ -29,7 +29,7 @@ pub(super) fn format(
         let bytes = bytes_of(&folder, trial).map_err(|error| not_made(error.into()))?;
         let of_client = dlio.trial(format, trial, &folder, work)?;
         observed.push(Observed { bytes, ..of_client });
-        // The time of a step decides nothing here, as long as readers do not spin.
+        // The time of a step does not matter here, as long as readers do not spin.
         let compute = trial.compute_seconds / 4.0;
         let words = ["train".to_string(), format!("--dir={}", folder.display())];
         let options = format!(
@@ -49,7 +49,7 @@ pub(super) fn format(
     Ok(FormatCost::of(format, &observed, own))
 }
 
-/// The folder with the files of `trial`. Those of the smaller batch are some of the larger one's.
+/// The folder with the files of `trial`. The smaller batch's are some of the larger one's.
 fn dataset(
     format: DataFormat,
     trial: Trial,

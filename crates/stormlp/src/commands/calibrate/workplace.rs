@@ -15,7 +15,7 @@ use stormlp_transfer::telemetry::CpuTimes;
 use crate::commands::process;
 use crate::output;
 
-/// A folder of its own for all that trials write; removed when dropped.
+/// A separate folder for all files of trials; removed when dropped.
 pub(super) struct Workplace<'a> {
     folder: PathBuf,
     session: &'a Session,
@@ -23,7 +23,7 @@ pub(super) struct Workplace<'a> {
 
 impl Drop for Workplace<'_> {
     fn drop(&mut self) {
-        // What is left is in a folder with a telling name.
+        // Leftovers are in a folder with a telling name.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -33,7 +33,7 @@ impl<'a> Workplace<'a> {
     pub(super) fn inside(dir: &Path, session: &'a Session) -> Result<Self, Failure> {
         let name = format!("stormlp-calibrate-{}", std::process::id());
         let cannot = || format!("cannot make a folder in {}", dir.display());
-        // The trials run in folders of their own.
+        // The trials run in separate folders.
         let dir = dir.canonicalize().with_context(cannot).map_err(not_made)?;
         let folder = dir.join(name);
         fs::create_dir(&folder).with_context(cannot).map_err(not_made)?;

@@ -28,7 +28,7 @@ use stormlp_hosts::saver::{new_folder, results_folder};
 /// The sides of a comparison, the baseline first: their options and folders.
 pub(super) const SIDES: [&str; 2] = ["baseline", "candidate"];
 
-/// What is compared.
+/// The kind of comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Request {
     /// The commands of both [sides](SIDES).
@@ -37,7 +37,7 @@ pub(super) struct Request {
     pub(super) setup: Vec<String>,
     /// The names that the user gave the sides.
     pub(super) names: [Option<String>; 2],
-    /// The smallest change that matters; `None` for that of each figure.
+    /// The smallest change that matters; `None` for each figure's default.
     pub(super) min_change_percent: Option<f64>,
     /// Whether the work may differ.
     pub(super) force: bool,
@@ -64,7 +64,7 @@ impl Request {
         if baseline_first { [0, 1] } else { [1, 0] }
     }
 
-    /// Rejects commands whose report would not be found.
+    /// Rejects commands with reports that would not be found.
     fn check(&self) -> Result<(), Failure> {
         for (command, side) in self.commands.iter().zip(SIDES) {
             let is_given =
@@ -192,7 +192,7 @@ impl Folder {
     /// The complete reports of a pair.
     ///
     /// # Errors
-    /// Those of [`Self::report`].
+    /// The errors of [`Self::report`].
     pub(super) fn pair(&self, pair: usize) -> Result<[Saved; 2], Failure> {
         Ok([self.report(pair, 0)?, self.report(pair, 1)?])
     }

@@ -102,7 +102,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether it runs commands, whose results a signal must not lose.
+    /// Whether it runs commands: a signal must not lose their results.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         self.baseline_command.is_some() || self.resume.is_some()
     }
@@ -214,7 +214,8 @@ fn saved_reports(args: Args) -> Result<(), Failure> {
 /// The comparison of two sides.
 ///
 /// # Errors
-/// With exit code 3 if they are of different commands, did different work, or measured nothing that can be compared.
+/// With exit code 3 if they are of different commands, did different work, or have no comparable
+/// figures.
 fn compared(
     baseline: &[Named<'_>],
     now: &[Named<'_>],

@@ -23,7 +23,7 @@ use crate::output;
 /// A shell's exit code for a command that it did not find.
 const NOT_FOUND: i32 = 127;
 
-/// Compares the commands of `folder`: the answer so far, unless nothing was measured, and why it
+/// Compares the commands of `folder`: the answer so far, unless there is no measurement, and why it
 /// ended early, if it did.
 pub(super) fn compare(
     folder: &Folder,
@@ -70,14 +70,14 @@ fn until_settled(
 /// The comparison of all pairs; `None` without any.
 ///
 /// # Errors
-/// With exit code 3 if the commands do different work, or nothing that can be compared.
+/// With exit code 3 if the commands do different work, or have no comparable figures.
 fn judged(folder: &Folder, pairs: &[[Saved; 2]]) -> Result<Option<Comparison>, Failure> {
     if pairs.is_empty() {
         return Ok(None);
     }
     let request = &folder.request;
     let effect = request.min_change_percent.map(|percent| percent / 100.0);
-    // What is typed on one side only is what the comparison is of.
+    // Options typed on one side only are the subject of the comparison.
     let force = request.force || request.differs_in_options();
     let names = request.names.each_ref().map(|name| name.as_deref());
     let terms = Terms { force, effect, pairs: true, earlier: &[], names };
@@ -136,7 +136,7 @@ fn run(
     Ok(status)
 }
 
-/// The folders in which commands are looked for, that of this executable first.
+/// The folders in which commands are searched, this executable's first.
 fn search_path(executable: &Path) -> OsString {
     let own = executable.parent().map(|folder| folder.as_os_str().to_os_string());
     let given = std::env::var_os("PATH").filter(|path| !path.is_empty());

@@ -39,7 +39,7 @@ pub(super) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failu
     let wrote = if is_stream(path) {
         fs::write(path, text).map_err(anyhow::Error::new)
     } else {
-        // A link stays one, and what it leads to is replaced.
+        // A link stays one, and its target is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         write_shared(&target, text.as_bytes()).map_err(anyhow::Error::new)
     };
@@ -77,14 +77,14 @@ pub(super) fn append_csv(path: &Path, document: &Document) -> Result<(), Failure
     }
     let rows = rows(document, old_bytes == 0)?;
     file.write_all(rows.as_bytes()).and_then(|()| file.sync_data()).map_err(|error| {
-        // What was written of the rows goes; if that fails too, the first error says more.
+        // Partly written rows are removed; if that fails too, the first error says more.
         let _ = file.set_len(old_bytes);
         cannot(error)
     })
 }
 
-/// Waits for the file to be this process's own. Some file systems have no locks; there the rows are
-/// one write at the end of the file.
+/// Waits for exclusive access to the file. Some file systems have no locks; there the rows are one
+/// write at the end of the file.
 fn lock(file: &File) -> io::Result<()> {
     match file.lock() {
         Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),

@@ -37,7 +37,8 @@ pub(crate) fn report(plan: MatrixPlan, head: Head) -> MatrixReport {
     report
 }
 
-/// Runs what is left of a `report`; whether a stopped run can be continued is `is_resumable`.
+/// Runs the remaining cells of a `report`; whether a stopped run can be continued is
+/// `is_resumable`.
 ///
 /// # Errors
 /// With an exit code of docs/troubleshooting.md.
@@ -76,7 +77,7 @@ pub(crate) fn measure(
 }
 
 impl Matrix {
-    /// The command that continues the run, whose report is `saved` there.
+    /// The command that continues the run with its report `saved` there.
     fn resume_with(&self, saved: &Path) -> String {
         let command = if self.resumes {
             Session::command_line().to_string()

@@ -1,7 +1,8 @@
 //! Resumes a matrix: the plan is made again from the options, and only the results are taken from
 //! the saved report. Completed cells are not run again.
 //!
-//! On several hosts the leading process has the report, and tells the others what is complete.
+//! On several hosts the leading process has the report, and tells the other processes which cells
+//! are complete.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ pub(super) fn read(path: &Path, peers: &Peers) -> Result<(PathBuf, MatrixReport)
     Ok((path, report))
 }
 
-/// Adds to the `report` of a starting run what it takes from the `saved` one, which the leading
+/// Adds the reusable cells of the `saved` report to the `report` of a starting run; the leading
 /// process has.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What the options of `stormlp plan` name: workload, saved reports and checkpoint model.
+//! The targets that options of `stormlp plan` name: workload, saved reports and checkpoint model.
 
 use std::path::Path;
 

@@ -18,7 +18,7 @@ use stormlp_core::failure::Failure;
 use stormlp_show::html::Sheet;
 
 /// A row of the list. If a report cannot be read, the headline is the reason, and only the file is
-/// given besides.
+/// given in addition.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     started_at: Option<String>,
@@ -104,8 +104,8 @@ impl Row {
     }
 }
 
-/// Lists the reports in `places`, at least one of which is a folder of reports. Metrics are those of
-/// all that can be read; each other report gets a warning.
+/// Lists the reports in `places`, at least one of which is a folder of reports. Metrics cover all
+/// that can be read; each other report gets a warning.
 pub(super) fn show(places: &[PathBuf], filter: &Filter, to: &Targets) -> Result<(), Failure> {
     let files: Result<Vec<_>, Failure> = places.iter().map(|place| saved::files(place)).collect();
     let files = files?.concat();
@@ -128,7 +128,7 @@ pub(super) fn show(places: &[PathBuf], filter: &Filter, to: &Targets) -> Result<
 }
 
 /// A row for each report that passes the filter, newest last. Without a filter, unreadable reports
-/// have a row too.
+/// get a row too.
 fn rows(files: &[PathBuf], filter: &Filter) -> Result<Vec<Row>, Failure> {
     let row = |file: &PathBuf| match saved::any(file) {
         Ok(report) => filter.takes(report.head()).then(|| Row::of(file.clone(), &report)),

@@ -24,12 +24,12 @@ impl Runner<'_> {
         if has_failed(&went) {
             return went;
         }
-        // Saving the last epoch may take one host longer than the others.
+        // Saving the last epoch may be slower on one host than on the rest.
         hosts.edge().map_err(TrainError::from)?;
         went
     }
 
-    /// Merges this host's measurements with those of all hosts.
+    /// Merges this host's measurements with all hosts'.
     pub(super) fn put_together(&mut self, measured: &mut PhaseMeasured) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());

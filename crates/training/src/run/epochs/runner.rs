@@ -1,4 +1,4 @@
-//! A run under way, and what cuts it short.
+//! A run under way, and the events that cut it short.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ impl<E: Into<TrainError>> From<E> for Cut {
     }
 }
 
-/// Whether this host ends the run, so there is nothing to wait for.
+/// Whether this host ends the run, so waiting is useless.
 pub(super) fn has_failed<T>(went: &Result<T, Cut>) -> bool {
     matches!(went, Err(Cut::Error(_) | Cut::Failed))
 }

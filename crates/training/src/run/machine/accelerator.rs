@@ -48,7 +48,7 @@ pub(super) struct Accelerator {
     pub(super) fetch_ns: u64,
     /// Time up to which the current fetch wait is attributed.
     booked_to: Nanos,
-    /// How long the others waited for it at the barriers where it was the last.
+    /// How long the rest waited for it at the barriers where it was the last.
     pub(super) delayed_others_ns: u64,
     /// Fetch wait and compute of each step in seconds, if they are kept.
     pub(super) times: Option<Vec<(f32, f32)>>,
@@ -119,7 +119,7 @@ impl Accelerator {
         }
     }
 
-    /// Ends the block, unless nothing happened in it.
+    /// Ends the block, unless it has no steps.
     pub(super) fn end_block(&mut self, now: Nanos, complete: bool) {
         self.block.end_ns = now;
         self.block.complete = complete;

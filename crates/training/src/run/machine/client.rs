@@ -1,4 +1,4 @@
-//! Client overhead on the machine's clock: it takes time, but no CPU of this host.
+//! Client overhead on the machine's clock: it costs time, but no CPU of this host.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,8 @@ use super::queue::Nanos;
 pub struct ClientWork {
     /// Time per step that is neither loading nor compute.
     pub(super) step_ns: Nanos,
-    /// How much longer than asked each compute takes, because the client sleeps that much too long.
+    /// The time by which each compute exceeds the request, because the client sleeps that much too
+    /// long.
     pub(super) oversleep_ns: Nanos,
     /// CPU time per sample.
     sample_ns: f64,
@@ -31,7 +32,7 @@ impl ClientWork {
         Self { oversleep_ns, ..self }
     }
 
-    /// Whether samples take any time.
+    /// Whether samples cost any time.
     pub(super) fn has_samples_to_see_to(&self) -> bool {
         self.sample_ns > 0.0
     }

@@ -1,6 +1,6 @@
 //! Drives the machine on a virtual clock over a simulated device.
 //!
-//! Time jumps from event to event, so that hours of training on thousands of accelerators take
+//! Time jumps from event to event, so that hours of training on thousands of accelerators pass in
 //! seconds. No clock, file or thread is involved: the same machine, device and seed give the same
 //! result.
 
@@ -40,7 +40,7 @@ pub enum DriveError {
     /// [`Machine::abort`] was called.
     #[error("the machine was stopped and starts no further phase")]
     Stopped,
-    /// Nothing is in flight and no accelerator computes, but the phase has not ended.
+    /// No read is in flight and no accelerator computes, but the phase has not ended.
     #[error("after {at_ns} ns no event is pending: does the device accept reads?")]
     Stalled {
         /// When it stalled.
@@ -96,7 +96,7 @@ pub fn run(
     Ok(())
 }
 
-/// Drives `machine` through one phase; reads in flight at its end stay in `flights`, like those of
+/// Drives `machine` through one phase; reads in flight at its end stay in `flights`, like reads of
 /// persistent loaders. `stopped` is polled occasionally.
 ///
 /// # Errors

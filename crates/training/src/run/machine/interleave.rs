@@ -2,10 +2,10 @@
 //! shard, batch, parallel map, repeat, prefetch.
 //!
 //! k files are open in a cycle and yield one record each in turn, and 2 k more wait behind the
-//! cycle. Each of these 3 k files is read by its own thread, which runs a few records ahead of its
-//! turn. So up to 3 k reads are in flight, although DLIO's option says k. Records pass through
-//! the shuffle buffer, which must be full before it yields one, into batches. The parallel map and
-//! the prefetch determine how many batches are made ahead of the consumer. A late record delays all
+//! cycle. Each of these 3 k files is read by one thread, which runs a few records ahead of its
+//! turn. So up to 3 k reads are in flight, although DLIO's option says k. Records pass through the
+//! shuffle buffer, which must be full before it yields one, into batches. The parallel map and the
+//! prefetch determine how many batches are made ahead of the consumer. A late record delays all
 //! that follow it.
 //!
 //! Parameters of the cycle: 2 records buffered and 1 in the thread's hand, 2 × k files ahead, as
@@ -136,7 +136,7 @@ impl Interleave {
         })
     }
 
-    /// Takes all available records, then starts all permitted reads.
+    /// Consumes all available records, then starts all permitted reads.
     fn advance(&mut self, out: &mut Vec<LaneRead>) {
         while !self.finished && (self.batches.len() as u64) < self.config.batches_ahead.max(1) {
             if !self.pull() {
@@ -183,7 +183,7 @@ impl Interleave {
         true
     }
 
-    /// Takes the next record in turn.
+    /// Consumes the next record in turn.
     fn next_record(&mut self) -> NextRead {
         for _ in 0..self.cycle.len() {
             match &mut self.cycle[self.turn] {
@@ -196,8 +196,8 @@ impl Interleave {
                 Some(stream) if !stream.ended => return NextRead::Pending,
                 Some(_) => {
                     // The file is exhausted: its thread opens another, which waits behind the files
-                    // opened ahead. The oldest of those takes its place in the cycle, with its turn
-                    // in the next round.
+                    // opened ahead. The oldest of those replaces it in the cycle, with its turn in
+                    // the next round.
                     let next = self.open_next();
                     self.ahead.extend(next);
                     self.cycle[self.turn] = self.ahead.pop_front();

@@ -4,8 +4,9 @@
 //! other hosts ([`Machine::take_wish`]) and report how long that took (`Machine::others_came`).
 //!
 //! The wait counts from the deadline at which the last accelerator arrived. If this host handled it
-//! late and notified the others late, they wait longer, but no time is charged here. This matches a
-//! single host, where a barrier opens at the last accelerator's deadline, whenever it was handled.
+//! late and notified the other hosts late, they wait longer, but no time is charged here. This
+//! matches a single host, where a barrier opens at the last accelerator's deadline, whenever it was
+//! handled.
 
 use stormlp_hosts::Next;
 
@@ -36,7 +37,7 @@ impl Joint {
         self.waits_us.clear();
     }
 
-    /// Ends the wait, of which the others took `waited`. Returns when it began.
+    /// Ends the wait, of which other hosts caused `waited`. Returns when it began.
     fn pass(&mut self, waited: Nanos) -> Option<Nanos> {
         let BarrierState::Waiting(at) = self.state else {
             return None;
@@ -46,7 +47,7 @@ impl Joint {
         Some(at)
     }
 
-    /// The step at whose end to wait for the other hosts; returned once per step.
+    /// The step that ends with a wait for the other hosts; returned once per step.
     pub fn take_wish(&mut self) -> Option<u64> {
         let BarrierState::Arrived(at) = self.state else {
             return None;
@@ -69,14 +70,14 @@ impl Machine {
         self
     }
 
-    /// Whether to wait for the other hosts now, and what follows; returned once per barrier.
+    /// Whether to wait for the other hosts now, and the next step; returned once per barrier.
     pub fn take_wish(&mut self) -> Option<Next> {
         let step = self.joint.as_mut()?.take_wish()?;
         Some(self.after(step))
     }
 
-    /// What follows the barrier of step `step`: before a checkpoint or the end of a phase, one host
-    /// may have much more to do than another.
+    /// The work after the barrier of step `step`: before a checkpoint or the end of a phase, one
+    /// host may have much more work than another.
     pub fn after(&self, step: u64) -> Next {
         let every = self.spec.checkpoint_steps;
         let is_saved = every.is_some_and(|every| every > 0 && step.is_multiple_of(every));
@@ -88,8 +89,8 @@ impl Machine {
         self.joint.as_mut()
     }
 
-    /// All accelerators of this host have reached the barrier, or all but one that has nothing left
-    /// to compute. Other hosts, if any, are then waited for.
+    /// All accelerators of this host have reached the barrier, or all but one that has no steps
+    /// left. Other hosts, if any, are then waited for.
     pub(super) fn all_came(&mut self, now: Nanos) {
         let at = now.max(self.last_arrival.0);
         match &mut self.joint {

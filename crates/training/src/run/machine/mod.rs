@@ -1,7 +1,7 @@
 //! The training loop as one state machine, driven by completed reads and expired deadlines.
 //!
 //! The machine starts no threads, opens no files and reads no clock. Its driver supplies the time,
-//! takes the reads to start ([`Machine::next_read`]) and calls it when a deadline has passed
+//! starts the reads ([`Machine::next_read`]) and calls it when a deadline has passed
 //! ([`Machine::next_deadline`]). The same code therefore runs over io_uring, over plain threads and
 //! on a virtual clock ([`drive`]).
 //!
@@ -11,10 +11,10 @@
 //! appear longer. The lateness is recorded. A phase may ask for the contrary
 //! ([`PhaseSpec::late_counts`]): then compute ends when it is handled, as a sleep does.
 //!
-//! A *phase* is one epoch's training. Each accelerator fetches a batch, computes
-//! until an absolute deadline and waits at a barrier for all others; meanwhile its loader keeps
-//! reading. A checkpoint ends a block of steps for all accelerators, and blocks the one that writes
-//! it: the others begin their next block and wait for it at the barrier.
+//! A *phase* is one epoch's training. Each accelerator fetches a batch, computes until an absolute
+//! deadline and waits at a barrier for all; meanwhile its loader keeps reading. A checkpoint ends a
+//! block of steps for all accelerators, and blocks the one that writes it: the rest begin their
+//! next block and wait for it at the barrier.
 
 mod accelerator;
 mod client;
@@ -71,7 +71,7 @@ pub enum Halt {
     Checkpoint,
 }
 
-/// Number of consecutive ended computations between clock readings: one reading takes about as long
+/// Number of consecutive ended computations between clock readings: one reading costs about as much
 /// as two of them.
 const ENDED_BETWEEN_LOOKS: u64 = 8;
 
@@ -157,8 +157,8 @@ impl Machine {
     }
 
     /// Begins a phase: every loader starts cold and every accelerator waits for its first batch.
-    /// Returns whether it began: none does after [`Self::abort`], and the readings remain those of
-    /// the previous phase.
+    /// Returns whether it began: none does after [`Self::abort`], and the readings remain the
+    /// previous phase's.
     #[must_use]
     pub fn begin(&mut self, spec: PhaseSpec, now: Nanos) -> bool {
         if self.aborted {
@@ -355,7 +355,7 @@ impl Machine {
     }
 
     /// Lets every accelerator on the work list try its fetch, as of `at`, and ends zero-length
-    /// computations at once, until nothing changes.
+    /// computations at once, until the state is stable.
     fn settle(&mut self, at: Nanos) {
         while let Some(index) = self.work.pop() {
             let AcceleratorState::Fetching { since } = self.accelerators[index as usize].state
@@ -430,7 +430,7 @@ impl Machine {
     }
 
     /// Everyone has arrived, at `now` or with the last arrival: opens the barrier, either at once
-    /// or after its own duration.
+    /// or after its duration.
     fn release(&mut self, now: Nanos) {
         self.arrived = 0;
         let now = now.max(self.last_arrival.0);
@@ -440,8 +440,8 @@ impl Machine {
         }
     }
 
-    /// Opens the barrier. The others waited for the last arrival until it came; what follows is the
-    /// time of other hosts and of the barrier itself.
+    /// Opens the barrier. The rest waited for the last arrival until it came; the remaining time is
+    /// the other hosts' and the barrier's.
     fn open_barrier(&mut self, now: Nanos) {
         let (arrived, last) = std::mem::take(&mut self.last_arrival);
         let (mut step, mut delayed_ns) = (0, 0);
@@ -501,7 +501,7 @@ impl Machine {
         accelerator.state = AcceleratorState::Ended;
         self.live -= 1;
         if self.live > 0 && self.arrived == self.live {
-            // The others wait for an accelerator with nothing left to compute.
+            // The rest wait for an accelerator without further steps.
             self.all_came(now);
         }
         self.end_if_all_ended();
@@ -520,7 +520,7 @@ impl Machine {
                 let loader = &mut self.accelerators[request.accelerator as usize].loader;
                 let finishes = loader.finishes_leftovers();
                 if !finishes {
-                    // Never started: the lane is free again, and nothing follows.
+                    // Never started: the lane is free again, and no step follows.
                     let came = CompletedRead { landed: ReadResult::default(), fresh: false, at: 0 };
                     loader.landed(request.read, came, &mut self.scratch);
                 }

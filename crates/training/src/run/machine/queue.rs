@@ -1,7 +1,7 @@
 //! A queue of future events, ordered by time.
 //!
-//! Most events arrive in time order: reads of one device, computations of equal length. These need
-//! no sorting and are stored contiguously; only out-of-order events go to a heap.
+//! Events usually arrive in time order: reads of one device, computations of equal length. These
+//! need no sorting and are stored contiguously; only out-of-order events go to a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};

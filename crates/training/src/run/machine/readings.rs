@@ -54,7 +54,7 @@ impl Machine {
         self.accelerators.iter().map(|a| a.preread).sum()
     }
 
-    /// How long the others waited for each accelerator at the barriers of this phase.
+    /// How long the rest waited for each accelerator at the barriers of this phase.
     pub fn delayed_others_ns(&self) -> Vec<Nanos> {
         self.accelerators.iter().map(|a| a.delayed_others_ns).collect()
     }

@@ -19,8 +19,8 @@ pub struct WorkersConfig {
     pub batches_outstanding: u32,
     /// Samples per batch.
     pub batch_size: u64,
-    /// Whether workers outlive the epoch: they read dealt batches to the end and discard them, where
-    /// others drop reads not yet started.
+    /// Whether workers outlive the epoch: they read dealt batches to the end and discard them,
+    /// where others would drop reads not yet started.
     pub persistent: bool,
     /// Row groups that one worker keeps in flight; 1 otherwise.
     pub group_window: u32,
@@ -198,7 +198,7 @@ impl Workers {
         }
     }
 
-    /// Starts the reads that the worker may start, and finishes batches whose samples are complete.
+    /// Starts the reads that the worker may start, and finishes batches with complete samples.
     fn advance(&mut self, lane: usize, out: &mut Vec<LaneRead>) {
         if !self.groups.is_empty() {
             return self.advance_groups(lane, out);
