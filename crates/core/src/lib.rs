@@ -32,6 +32,7 @@ pub mod failure;
 pub mod gpu_limits;
 pub mod group;
 pub mod histogram;
+pub mod host_spec;
 pub mod impairment;
 pub mod json;
 pub mod knee;
