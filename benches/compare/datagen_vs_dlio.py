@@ -81,7 +81,8 @@ def files(folder):
 
 def params(length, stdev, valid):
     return ["--params", f"dataset.record_length_bytes={length}",
-            f"dataset.record_length_bytes_stdev={stdev}", f"dataset.num_files_eval={valid}"]
+            "--params", f"dataset.record_length_bytes_stdev={stdev}",
+            "--params", f"dataset.num_files_eval={valid}"]
 
 
 def same_answer(args, workload):
@@ -111,7 +112,7 @@ def same_answer(args, workload):
         for path in sorted(set(mine) | set(others)):
             if mine.get(path) != others.get(path):
                 print(f"  {path}: stormlp {mine.get(path)}, DLIO {others.get(path)}")
-    seen, _ = stormlp(args, workload, theirs, "--verify", *options)
+    seen, _ = stormlp(args, workload, theirs, "--check", *options)
     print(f"{workload}: stormlp accepts {seen['files']} files of DLIO's, {len(seen['faults'])} bad")
     trained, _ = dlio(args, name, ours, out, "++workload.workflow.generate_data=False",
                       "++workload.workflow.train=True", "++workload.train.epochs=1",

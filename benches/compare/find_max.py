@@ -71,7 +71,7 @@ def command(options, place, bandwidth, folder, files):
     words = ["train", "unet3d", "--find-max", "--dir", f"data-{files}", "--generate"]
     words += ["--files", files, "--params", f"reader.batch_size={BATCH}", "--compute-time", f"{options.compute}s"]
     words += ["--epochs", 1, "--throttle", f"read={bandwidth}B", "--format", "json"]
-    words += ["--results-dir", folder, "--params", *params]
+    words += ["--results-dir", folder, *(word for param in params for word in ("--params", param))]
     return [options.stormlp.resolve(), *words]
 
 
@@ -91,7 +91,7 @@ def bytes_of_file(options, place):
     """What reading a file of the dataset takes: framing comes on top of the sample, and np.load reads
     the first 4096 bytes twice and 188 bytes at the end once more."""
     words = [options.stormlp.resolve(), "datagen", "unet3d", "--dir", "one", "--files", "1", "--params",
-             f"dataset.record_length_bytes={SAMPLE_BYTES}", "dataset.record_length_bytes_stdev=0"]
+             f"dataset.record_length_bytes={SAMPLE_BYTES}", "--params", "dataset.record_length_bytes_stdev=0"]
     subprocess.run([str(word) for word in words], cwd=place, capture_output=True, check=True)
     return max(file.stat().st_size for file in (place / "one").rglob("*.npz")) + 4096 + 188
 

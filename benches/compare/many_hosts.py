@@ -92,13 +92,14 @@ def waits(report):
 
 def dataset(args, folder):
     """Options to train on a small dataset, made once."""
-    params = ["--params", "dataset.record_length_bytes=65536", "dataset.record_length_bytes_stdev=0",
-              "dataset.num_files_train=400", "reader.read_threads=1", "reader.prefetch_size=1"]
+    keys = ["dataset.record_length_bytes=65536", "dataset.record_length_bytes_stdev=0",
+            "dataset.num_files_train=400", "reader.read_threads=1", "reader.prefetch_size=1"]
+    params = [word for key in keys for word in ("--params", key)]
     if not os.path.exists(os.path.join(folder, "data")):
         words = [args.stormlp, "datagen", "unet3d", "--dir", "data", *params, "--quiet"]
         subprocess.run(words, cwd=folder, check=True, capture_output=True)
     return ["unet3d", "--dir", "data", "--epochs", "1", "--params", "reader.batch_size=1", "--steps", "200",
-            "--compute-time", "10ms", *params, "workflow.checkpoint=False"]
+            "--compute-time", "10ms", *params, "--params", "workflow.checkpoint=False"]
 
 
 def slow(args, folder):

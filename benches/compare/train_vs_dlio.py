@@ -28,10 +28,10 @@ points, device bytes within 2 %, the mean request size within 10 %. That is the 
 merges requests: a limit holds them back and lets them out by the dozen every 100 ms, and which of
 them then lie beside each other depends on what else waited.
 
---client FILE is what `stormlp calibrate` saved on this host, and has stormlp add it: what it predicts
+--client-overhead FILE is what `stormlp calibrate` saved on this host, and has stormlp add it: what it predicts
 has to agree within 1 point, or within 3 where storage is limited.
 
---kinds runs eight kinds of work, each limited in its own way (KINDS below lists them), by --client FILE
+--kinds runs eight kinds of work, each limited in its own way (KINDS below lists them), by --client-overhead FILE
 under v2. AU has to agree within 3 points, device bytes within 1 %, requests that reach the device after
 merging within 5 %. The CPUs limit DLIO in those of the client: leave the host idle.
 
@@ -187,7 +187,7 @@ def stormlp_command(args, name, folder):
                str(args.accelerators), "--dir", folder, "--files",
                str(workload.seen(args.cold)), "--params", f"dataset.num_samples_per_file={workload.samples}",
                "--steps", str(steps(args, name)), "--epochs", "1", "--format", "json",
-               *(["--client", args.client] if args.client else []), *stormlp_params(workload, None)]
+               *(["--client-overhead", args.client_overhead] if args.client_overhead else []), *stormlp_params(workload, None)]
     compute = args.compute or workload.compute
     return command + (["--compute-time", str(compute)] if compute else [])
 
@@ -349,7 +349,7 @@ def main():
     parser.add_argument("--read-ahead", type=int, help="KiB")
     parser.add_argument("--files", type=int, help="different files, of all workloads")
     parser.add_argument("--record-bytes", type=int, help="of a sample, all of one size")
-    parser.add_argument("--client", type=os.path.abspath, help="a saved calibration")
+    parser.add_argument("--client-overhead", type=os.path.abspath, help="a saved calibration")
     parser.add_argument("--kinds", action="store_true", help="eight kinds of work")
     parser.add_argument("--only", action="append", choices=KINDS, help="one of the kinds")
     parser.add_argument("--cold", action="store_true")

@@ -63,6 +63,11 @@ def files_for(workload, options, samples_per_file, accelerators, steps):
     return -(-(steps + READ_AHEAD_BATCHES) * accelerators * batch // samples_per_file)
 
 
+def repeated(params):
+    """Each with its option."""
+    return [word for param in params for word in ("--params", param)]
+
+
 def measured(args, case, throttle, accelerators):
     workload, options, params, _ = case
     per_file = 64 if workload == "resnet50" else 1
@@ -71,7 +76,7 @@ def measured(args, case, throttle, accelerators):
     words = ["train", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
              str(args.steps), "--dir", folder, "--files", str(files), "--generate",
              "--results-dir", os.path.join(args.dir, "train-vs-plan-results"),
-             "--params", *params, f"dataset.num_files_train={files}"]
+             *repeated(params), "--params", f"dataset.num_files_train={files}"]
     return stormlp(args.stormlp, *words, "--throttle", throttle)
 
 
@@ -80,7 +85,7 @@ def predicted(args, case, throttle, accelerators, steps=STEPS):
     words = ["plan", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
              str(steps), "--host-memory", "1MiB", "--brief",
              # The gate is above the kernel's read-ahead: reads reach it as they are made.
-             "--storage", f"{throttle},readahead=0", "--params", *params]
+             "--storage", f"{throttle},readahead=0", *repeated(params)]
     return stormlp(args.stormlp, *words)
 
 

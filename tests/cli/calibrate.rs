@@ -45,7 +45,7 @@ fn a_saved_calibration_is_the_clients_cost_in_train_and_plan() {
     let folder = folder();
     let file = folder.path().join("dlio.json");
     save(&file);
-    let report = report(folder.path(), &format!("{WORDS} --client dlio.json"));
+    let report = report(folder.path(), &format!("{WORDS} --client-overhead dlio.json"));
     let client = &report["plan"]["client"];
     assert_eq!(client["oversleep_seconds"], 0.002);
     assert_eq!(client["estimated"], false);
@@ -76,7 +76,7 @@ fn where_and_when_a_calibration_was_made_is_shown_where_it_is_used() {
     save(&file);
     edit(&file, |all| all["load_before"] = json!(1.7));
     let origin = "calibrated in dlio.json (host node7, 2 CPUs, 2026-11-21T10:15:02Z, load 1.70)";
-    let words = format!("{WORDS} --client dlio.json --dry-run");
+    let words = format!("{WORDS} --client-overhead dlio.json --dry-run");
     let page = stdout(train(folder.path(), &words).assert().success());
     assert!(page.contains(origin), "{page}");
     assert!(page.contains("began at a load of 1.70 on 2 CPUs"), "{page}");
@@ -124,10 +124,10 @@ fn a_format_without_a_known_cost_has_none() {
     let words = "dlrm --path null --steps 4 --epochs 1";
     let run = |more: &str| train(folder.path(), &format!("{words} {more}")).assert();
     let unknown = "DLIO's cost is not known for parquet, and `stormlp calibrate` cannot measure it";
-    let said = stderr(run("--client dlio --dry-run").code(3));
+    let said = stderr(run("--client-overhead dlio --dry-run").code(3));
     assert!(said.contains(unknown), "{said}");
     save(&folder.path().join("npz.json"));
-    let said = stderr(run("--client npz.json --dry-run").code(3));
+    let said = stderr(run("--client-overhead npz.json --dry-run").code(3));
     assert!(said.contains("cannot measure it"), "{said}");
     let plan = |more: &str| {
         let mut plan = stormlp();
@@ -148,7 +148,7 @@ fn a_client_of_the_known_machine_costs_what_its_format_does() {
     let folder = folder();
     let of = |workload: &str| {
         let words = format!(
-            "{workload} --path null --steps 4 --epochs 1 --compute-time 10ms --client dlio --dry-run"
+            "{workload} --path null --steps 4 --epochs 1 --compute-time 10ms --client-overhead dlio --dry-run"
         );
         stdout(train(folder.path(), &words).assert().success())
     };
@@ -183,14 +183,15 @@ fn a_checkpoint_with_a_client_needs_what_its_calibration_may_lack() {
 #[test]
 fn a_file_that_is_no_calibration_is_refused_with_the_command_that_makes_one() {
     let folder = folder();
-    let run = |file: &str| train(folder.path(), &format!("{WORDS} --client {file}")).assert();
+    let run =
+        |file: &str| train(folder.path(), &format!("{WORDS} --client-overhead {file}")).assert();
     let missing = stderr(run("missing.json").code(4));
     assert!(missing.contains("stormlp calibrate"), "{missing}");
     fs::write(folder.path().join("other.json"), "{}").unwrap();
     let other = stderr(run("other.json").code(3));
     assert!(other.contains("is not a calibration"), "{other}");
     save(&folder.path().join("npz.json"));
-    let words = "cosmoflow --path null --steps 4 --client npz.json";
+    let words = "cosmoflow --path null --steps 4 --client-overhead npz.json";
     let format = stderr(train(folder.path(), words).assert().code(3));
     assert!(format.contains("calibrate --formats tfrecord"), "{format}");
 }

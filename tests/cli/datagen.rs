@@ -10,13 +10,14 @@ use serde_json::Value;
 use crate::{last_line, stderr, stdout, stormlp};
 
 /// unet3d with small samples: 4 files of some 100 kB.
-const SMALL: [&str; 7] = [
+const SMALL: [&str; 8] = [
     "datagen",
     "unet3d",
     "--files",
     "4",
     "--params",
     "dataset.record_length_bytes=100000",
+    "--params",
     "dataset.record_length_bytes_stdev=30000",
 ];
 
@@ -42,14 +43,14 @@ fn a_dataset_is_generated_refused_verified_and_repaired() {
     assert!(refused.contains("holds this dataset already"), "{refused}");
     assert!(refused.contains("--resume"), "{refused}");
 
-    let good = stdout(datagen(&folder, &["--verify"]).success());
+    let good = stdout(datagen(&folder, &["--check"]).success());
     assert!(
         last_line(&good, 0).starts_with("4 of 4 files are good, checked against the checksums"),
         "{good}"
     );
 
     fs::write(folder.join("train/img_2_of_4.npz"), b"PK").unwrap();
-    let bad = datagen(&folder, &["--verify"]).code(5);
+    let bad = datagen(&folder, &["--check"]).code(5);
     let text = String::from_utf8_lossy(&bad.get_output().stdout).into_owned();
     assert!(
         text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, but was made with"),
@@ -60,7 +61,7 @@ fn a_dataset_is_generated_refused_verified_and_repaired() {
     let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
     assert_eq!(mended["remade"], serde_json::json!(["train/img_2_of_4.npz"]));
     assert_eq!(mended["files_kept"], 3);
-    datagen(&folder, &["--verify"]).success();
+    datagen(&folder, &["--check"]).success();
 
     // Altered by somebody who takes care that it does not show.
     let file = folder.join("train/img_1_of_4.npz");
@@ -73,9 +74,9 @@ fn a_dataset_is_generated_refused_verified_and_repaired() {
     let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
     assert_eq!(mended["remade"], serde_json::json!(["train/img_1_of_4.npz"]));
 
-    let other = stderr(datagen(&folder, &["--resume", "--seed", "7"]).code(3));
+    let other = stderr(datagen(&folder, &["--resume", "--tune", "seed=7"]).code(3));
     assert!(other.contains("made with seed 42, but this run requests seed 7"), "{other}");
-    datagen(&folder, &["--overwrite", "--seed", "7"]).success();
+    datagen(&folder, &["--overwrite", "--tune", "seed=7"]).success();
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn a_refused_dataset_leaves_no_trace() {
         (vec!["datagen", "nothing.yaml"], 4, "cannot read workload file nothing.yaml"),
         (vec!["datagen", "unet3d", "--params", "dataset.formt=npz"], 3, "dataset.format"),
         (vec!["datagen", "unet3d", "--resume", "--overwrite"], 2, "cannot be used with"),
-        (vec!["datagen", "unet3d", "--files", "3", "--verify"], 4, "does not exist"),
+        (vec!["datagen", "unet3d", "--files", "3", "--check"], 4, "does not exist"),
     ] {
         let mut command = stormlp();
         command.current_dir(root.path()).args(&options);
@@ -130,7 +131,7 @@ fn long_run(folder: &Path) -> Child {
         .args(["datagen", "unet3d", "--files", "600", "--threads", "1", "--dir"])
         .arg(folder)
         .args(["--params", "dataset.record_length_bytes=700000"])
-        .arg("dataset.record_length_bytes_stdev=0")
+        .args(["--params", "dataset.record_length_bytes_stdev=0"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -150,7 +151,7 @@ fn is_resumable(folder: &Path) {
         .args(["datagen", "unet3d", "--files", "600", "--dir"])
         .arg(folder)
         .args(["--params", "dataset.record_length_bytes=700000"])
-        .args(["dataset.record_length_bytes_stdev=0", "--format", "json", "--resume"]);
+        .args(["--params", "dataset.record_length_bytes_stdev=0", "--format", "json", "--resume"]);
     let resumed = json(command.assert().success());
     assert!(resumed["files_kept"].as_u64().unwrap() >= 4, "{resumed}");
     assert_eq!(resumed["remade"], serde_json::json!([]));
@@ -208,7 +209,7 @@ fn files_that_storage_rejects_leave_the_others_complete_and_can_be_made_later() 
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     let more = "--files 24 --params dataset.record_length_bytes=400000 \
-                dataset.record_length_bytes_stdev=200000";
+                --params dataset.record_length_bytes_stdev=200000";
     let datagen = |mode: &str| {
         let script = format!(
             "exec {} datagen unet3d --dir {} {more} {mode}",
@@ -232,5 +233,5 @@ fn files_that_storage_rejects_leave_the_others_complete_and_can_be_made_later() 
     let report: Value = serde_json::from_slice(&resumed.stdout).unwrap();
     assert_eq!(report["files_kept"], whole);
     assert_eq!(report["remade"], serde_json::json!([]));
-    assert_eq!(datagen("--verify").status.code(), Some(0));
+    assert_eq!(datagen("--check").status.code(), Some(0));
 }

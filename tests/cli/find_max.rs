@@ -11,11 +11,11 @@ use crate::{stderr, stdout};
 
 /// One accelerator asks for 0.8 MB/s: two samples of 20 kB every 50 ms.
 const SMALL: &str = "unet3d --find-max --files 200 --compute-time 50ms --epochs 1 \
-    --params reader.batch_size=2 reader.read_threads=1 reader.prefetch_size=1 dataset.record_length_bytes=20000 \
-    dataset.record_length_bytes_stdev=0 workflow.checkpoint=False";
+    --params reader.batch_size=2 --params reader.read_threads=1 --params reader.prefetch_size=1 --params dataset.record_length_bytes=20000 \
+    --params dataset.record_length_bytes_stdev=0 --params workflow.checkpoint=False";
 
 /// At most seven accelerators get a fifth of what they ask for.
-const SEVEN: &str = "metric.au=0.2 --throttle read=1100K";
+const SEVEN: &str = "--params metric.au=0.2 --throttle read=1100K";
 
 #[test]
 fn the_answer_is_between_meeting_and_missing_counts() {
@@ -49,7 +49,7 @@ fn the_answer_is_between_meeting_and_missing_counts() {
 #[test]
 fn the_time_of_a_search_is_known_before_it_begins() {
     let folder = folder();
-    let words = format!("{SMALL} metric.au=0.2 --dry-run");
+    let words = format!("{SMALL} --params metric.au=0.2 --dry-run");
     let page = stdout(train(folder.path(), &words).assert().success());
     assert!(page.contains("takes about ") && page.contains(" probes of "), "{page}");
     assert!(page.contains("2 full runs of "), "{page}");
@@ -61,7 +61,7 @@ fn the_time_of_a_search_is_known_before_it_begins() {
 #[test]
 fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
     let folder = folder();
-    let words = format!("{SMALL} metric.au=0.99 --confirm 0 --throttle read=300K");
+    let words = format!("{SMALL} --params metric.au=0.99 --confirm 0 --throttle read=300K");
     let assert = train(folder.path(), &words).assert().code(6);
     let page = stdout(assert);
     assert!(page.contains("not even one accelerator meets the 99.0 % of unet3d"), "{page}");
@@ -76,7 +76,7 @@ fn a_search_limited_by_the_dataset_is_a_lower_bound_and_reports_what_it_needs() 
     let folder = folder();
     let words = "unet3d --find-max --files 12 --params reader.batch_size=2 --compute-time 50ms --epochs 1 \
         --confirm 0 --params dataset.record_length_bytes=150000 \
-        dataset.record_length_bytes_stdev=0 workflow.checkpoint=False metric.au=0.001";
+        --params dataset.record_length_bytes_stdev=0 --params workflow.checkpoint=False --params metric.au=0.001";
     let page = stdout(train(folder.path(), words).assert().success());
     assert!(page.contains("at least 1 accelerator meets the 0.1 % of unet3d"), "{page}");
     assert!(page.contains("limited by  the size of the dataset"), "{page}");
@@ -98,8 +98,8 @@ fn a_small_starter_set_is_enlarged_and_the_search_continues() {
     // One accelerator has 21 steps with the 168 files of the workload.
     let words = "unet3d --find-max --params reader.batch_size=8 --compute-time 200ms --epochs 1 --confirm 0 \
         --params reader.read_threads=1 --params reader.prefetch_size=1 --throttle read=1100K \
-        --params dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
-        workflow.checkpoint=False metric.au=0.5";
+        --params dataset.record_length_bytes=20000 --params dataset.record_length_bytes_stdev=0 \
+        --params workflow.checkpoint=False --params metric.au=0.5";
     train(folder.path(), words).assert().success();
     let found = report(folder.path());
     let files = found["plan"]["data"]["files"].as_u64().unwrap();

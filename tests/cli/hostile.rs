@@ -13,7 +13,7 @@ use crate::gds::{read_json, saved};
 use crate::{stderr, stdout, stormlp};
 
 const DATAGEN: &str = "datagen unet3d --files 4 --params dataset.record_length_bytes=100000 \
-                       dataset.record_length_bytes_stdev=0 --dir data";
+                       --params dataset.record_length_bytes_stdev=0 --dir data";
 const GDS: &str = "gds --path buffered --threads 1 --file-size 1M --duration 1x --dir data";
 const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --pause 0 --dir data";
 

@@ -21,7 +21,7 @@ fn told(output: &Output) -> String {
 fn sizes_that_do_not_fit_into_memory_are_refused_before_they_are_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let datagen = "datagen unet3d --dir d --files 100000000 --dry-run --params \
-                   dataset.record_length_bytes=8 dataset.record_length_bytes_stdev=1";
+                   dataset.record_length_bytes=8 --params dataset.record_length_bytes_stdev=1";
     let output = shell(folder.path(), &format!("ulimit -v 700000; exec \"$0\" {datagen}"));
     assert_eq!(output.status.code(), Some(4), "{}", told(&output));
     let told = told(&output);
@@ -155,7 +155,7 @@ const IO_URING_SETUP: u32 = 425;
 const CLONE3: u32 = 435;
 const OPENAT2: u32 = 437;
 const SMALL: &str =
-    "--params dataset.record_length_bytes=1000000 dataset.record_length_bytes_stdev=0";
+    "--params dataset.record_length_bytes=1000000 --params dataset.record_length_bytes_stdev=0";
 
 /// Runs the executable without a system call; `None` where there is no Python to arrange it.
 fn without(folder: &Path, call: u32, errno: i32, words: &str) -> Option<Output> {

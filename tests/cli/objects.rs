@@ -171,7 +171,7 @@ fn an_object_that_somebody_replaced_is_left() {
 
 /// Twelve objects of 40 KiB, or two that need an upload in parts.
 pub(super) const DATASET: &str = "datagen unet3d --dir s3://bucket/d/set --files 12 --params \
-                       dataset.record_length_bytes=40000 dataset.record_length_bytes_stdev=0";
+                       dataset.record_length_bytes=40000 --params dataset.record_length_bytes_stdev=0";
 
 fn train_keys(server: &ObjectServer) -> Vec<String> {
     server.keys().into_iter().filter(|key| key.starts_with("d/set/train/")).collect()
@@ -196,7 +196,7 @@ fn a_dataset_is_made_read_and_removed() {
         let file = folder.path().join("set").join(key.strip_prefix("d/set/").unwrap());
         assert_eq!(server.object(key).unwrap(), std::fs::read(file).unwrap(), "{key}");
     }
-    let (code, out, error) = run(&server, &DATASET.replacen(" --params", " --verify --params", 1));
+    let (code, out, error) = run(&server, &DATASET.replacen(" --params", " --check --params", 1));
     assert_eq!(code, 0, "{out}{error}");
     let (code, _, error) = run(&server, DATASET);
     assert_eq!(code, 4, "{error}");
@@ -227,7 +227,7 @@ fn a_dataset_is_made_read_and_removed() {
 
 pub(super) const TRAIN: &str = "train unet3d --dir s3://bucket/d/set --format json --epochs 2 \
                      --params reader.batch_size=2 --compute-time 0 --params dataset.record_length_bytes=40000 \
-                     dataset.record_length_bytes_stdev=0";
+                     --params dataset.record_length_bytes_stdev=0";
 
 #[test]
 fn large_objects_are_uploaded_in_parts_with_the_same_bytes() {
@@ -238,7 +238,7 @@ fn large_objects_are_uploaded_in_parts_with_the_same_bytes() {
     assert!(server.pending().is_empty());
     let lines = server.lines();
     assert!(lines.iter().any(|line| line.contains("partNumber=3")), "{lines:?}");
-    let (code, out, error) = run(&server, &large.replacen(" --params", " --verify --params", 1));
+    let (code, out, error) = run(&server, &large.replacen(" --params", " --check --params", 1));
     assert_eq!(code, 0, "{out}{error}");
 }
 
@@ -267,7 +267,7 @@ fn a_killed_generation_is_continued_and_what_it_left_is_not_taken_for_whole() {
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("7 files that were complete"), "{out}");
     assert!(server.pending().is_empty(), "{:?}", server.pending());
-    assert_eq!(run(&server, &DATASET.replacen(" --params", " --verify --params", 1)).0, 0);
+    assert_eq!(run(&server, &DATASET.replacen(" --params", " --check --params", 1)).0, 0);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn training_fails_with_the_object_that_is_wrong() {
 fn objects_that_cannot_be_read_are_not_called_bad() {
     let server = ObjectServer::default();
     assert_eq!(run(&server, DATASET).0, 0);
-    let verify = DATASET.replacen(" --params", " --verify --params", 1);
+    let verify = DATASET.replacen(" --params", " --check --params", 1);
     for (fault, code, help) in [
         (Fault::Refuse(403, "AccessDenied"), 4, "have no permission"),
         (Fault::Refuse(503, "SlowDown"), 5, "let the endpoint accept more requests"),
@@ -382,7 +382,7 @@ fn retries_outside_transfers_are_said_once_by_every_command() {
         "{of_train}"
     );
     refuse("GET /bucket/d/set/train/img_05");
-    let of_verify = said(&DATASET.replacen(" --params", " --verify --params", 1));
+    let of_verify = said(&DATASET.replacen(" --params", " --check --params", 1));
     assert!(of_verify.contains("were retries"), "{of_verify}");
     // What refuses need not be the server itself.
     let bare = "HTTP/1.1 503 Slow\r\nContent-Length: 0\r\n\r\n";

@@ -135,7 +135,7 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
     gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --duration 1x --op read,write --verify");
 
     // Small objects, and one in three parts, are the files that datagen writes.
-    let sizes = "--params dataset.record_length_bytes_stdev=0 dataset.record_length_bytes";
+    let sizes = "--params dataset.record_length_bytes_stdev=0 --params dataset.record_length_bytes";
     for (name, made) in [
         ("small", format!("--files 12 {sizes}=40000")),
         ("large", format!("--files 1 {sizes}=40000000")),
@@ -149,7 +149,7 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
                 assert!(content == std::fs::read(folder.join(&key)).unwrap(), "{}", key.display());
             }
         }
-        let again = made.replace(" --params", " --verify --params");
+        let again = made.replacen(" --params", " --check --params", 1);
         gateway.run(folder, &format!("datagen unet3d --dir s3://bucket/{name} {again}"));
     }
     let trained = gateway.run(
@@ -205,7 +205,7 @@ fn rclone_serves_transfers_over_several_connections() {
     let folder = folder.path();
     std::fs::write(folder.join("tiny.yaml"), super::checkpoint::TINY).unwrap();
     gateway.run(folder, "gds --dir s3://bucket/p --io-size 256K --file-size 20M --threads 2 --queue-depth 2 --duration 1x --op read,write --verify");
-    let sizes = "--files 1 --params dataset.record_length_bytes_stdev=0 dataset.record_length_bytes=70000000";
+    let sizes = "--files 1 --params dataset.record_length_bytes_stdev=0 --params dataset.record_length_bytes=70000000";
     gateway.run(folder, &format!("datagen unet3d --dir s3://bucket/large {sizes}"));
     gateway.run(folder, &format!("datagen unet3d --dir large {sizes}"));
     for (key, content) in gateway.objects() {

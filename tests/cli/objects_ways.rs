@@ -85,12 +85,12 @@ fn large(command: &str) -> String {
 #[test]
 fn objects_that_are_trained_on_in_ranges_are_compared_with_what_head_tells() {
     let server = ObjectServer::default();
-    let made = large(&DATASET.replacen(" --params", " --verify-objects crc --params", 1));
+    let made = large(&DATASET.replacen(" --params", " --checksum crc --params", 1));
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("by checksum"), "{out}");
     for edition in ["native", "3.0"] {
-        let more = format!(" --verify crc --edition {edition} --params");
+        let more = format!(" --checksum crc --edition {edition} --params");
         let train = large(&TRAIN.replacen(" --params", &more, 1));
         let before = server.ranges();
         let (code, out, error) = run(&server, &train);
@@ -109,20 +109,19 @@ fn objects_that_are_trained_on_in_ranges_are_compared_with_what_head_tells() {
 
 /// Four objects of 40 records.
 const RECORDS: &str = "--params dataset.record_length_bytes=40000 \
-                       dataset.record_length_bytes_stdev=0 dataset.num_samples_per_file=40";
+                       --params dataset.record_length_bytes_stdev=0 --params dataset.num_samples_per_file=40";
 
 #[test]
 fn objects_of_records_are_compared_if_one_thread_reads_all_of_each() {
     let server = ObjectServer::default();
-    let made =
-        format!("datagen resnet50 --dir s3://bucket/r --files 4 --verify-objects crc {RECORDS}");
+    let made = format!("datagen resnet50 --dir s3://bucket/r --files 4 --checksum crc {RECORDS}");
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
     let train = |more: &str| {
         let (code, out, error) = run(
             &server,
             &format!(
-                "train resnet50 --dir s3://bucket/r --verify crc --format json --epochs 1 \
+                "train resnet50 --dir s3://bucket/r --checksum crc --format json --epochs 1 \
                  --params reader.batch_size=4 --compute-time 0 {more} {RECORDS}"
             ),
         );
@@ -142,10 +141,10 @@ fn objects_of_records_are_compared_if_one_thread_reads_all_of_each() {
 #[test]
 fn datasets_and_checkpoints_have_checksums_from_end_to_end() {
     let server = ObjectServer::default();
-    let made = DATASET.replacen(" --params", " --verify-objects crc --params", 1);
+    let made = DATASET.replacen(" --params", " --checksum crc --params", 1);
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 0, "{out}{error}");
-    let train = TRAIN.replacen(" --params", " --verify crc --params", 1);
+    let train = TRAIN.replacen(" --params", " --checksum crc --params", 1);
     let (code, out, error) = run(&server, &train);
     assert_eq!(code, 6, "{out}{error}");
     let checksums = &store(&out, "")["checksums"];
@@ -173,7 +172,7 @@ fn an_upload_whose_checksum_the_endpoint_does_not_find_fails() {
     let server = ObjectServer::default();
     let put = "PUT /bucket/d/set/train/img_05";
     server.trap(put, usize::MAX, Fault::Refuse(400, "BadDigest"));
-    let made = DATASET.replacen(" --params", " --verify-objects crc --params", 1);
+    let made = DATASET.replacen(" --params", " --checksum crc --params", 1);
     let (code, out, error) = run(&server, &made);
     assert_eq!(code, 5, "{out}{error}");
     assert!(error.contains("img_05_of_12.npz") && error.contains("BadDigest"), "{error}");
@@ -187,8 +186,8 @@ fn what_only_objects_have_is_refused_for_files() {
         ("gds --dir here --path cpu --checksum crc", "checksum `crc` is for objects"),
         ("gds --dir here --path cpu --checksum none", "checksum `none` is for objects"),
         ("checkpoint tiny.yaml --dir here --checksum crc", "checksum `crc` is for objects"),
-        ("datagen unet3d --dir here --files 1 --verify-objects crc", "no effect on files"),
-        ("datagen unet3d --dir here --files 1 --verify-objects content", "use none, size or crc"),
+        ("datagen unet3d --dir here --files 1 --checksum crc", "no effect on files"),
+        ("datagen unet3d --dir here --files 1 --checksum content", "use none, size or crc"),
         ("datagen unet3d --dir here --files 1 --verify --resume", "cannot be used with"),
         ("kvcache --profile serving --dir here --engine tokio-uring", "no path for chunks"),
         ("gds --dir s3://bucket/p --checksum md5", "is not a way to verify"),
@@ -228,7 +227,7 @@ fn parts_of_an_object_travel_together_and_are_aborted_together() {
     let (code, out, error) = run(&server, &format!("{large} --threads 1"));
     assert_eq!(code, 0, "{out}{error}");
     assert!(server.most_at_once() >= 2, "{}", server.most_at_once());
-    let (code, out, error) = run(&server, &large.replacen(" --params", " --verify --params", 1));
+    let (code, out, error) = run(&server, &large.replacen(" --params", " --check --params", 1));
     assert_eq!(code, 0, "{out}{error}");
 
     server.trap("partNumber=3", usize::MAX, Fault::Refuse(403, "AccessDenied"));

@@ -266,7 +266,7 @@ fn datagen(engine: &str) -> Swept {
         words: format!(
             "datagen unet3d --files 5 --dir stormlp-data/set --engine {engine} --threads 1 \
              --resume --params dataset.record_length_bytes=20000 \
-             dataset.record_length_bytes_stdev=5000"
+             --params dataset.record_length_bytes_stdev=5000"
         ),
         result: |place, _| data(place),
         resume: |_| String::new(),
@@ -279,8 +279,8 @@ fn train(engine: &str) -> Swept {
         words: format!(
             "train unet3d --dir stormlp-data/set --generate --files 4 --epochs 2 \
              --params reader.batch_size=1 --compute-time 1ms --params reader.read_threads=1 --engine {engine} --params \
-             dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=5000 \
-             metric.au=0.001 workflow.checkpoint=False"
+             dataset.record_length_bytes=20000 --params dataset.record_length_bytes_stdev=5000 \
+             --params metric.au=0.001 --params workflow.checkpoint=False"
         ),
         result: |place, _| {
             let read = of_report(place, |report| {
@@ -300,12 +300,12 @@ fn find_max(engine: &str) -> Swept {
         words: format!(
             "train unet3d --find-max --dir stormlp-data/set --files 12 --params reader.batch_size=2 \
              --compute-time 20ms --epochs 1 --confirm 0 --engine {engine} --params \
-             dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
-             workflow.checkpoint=False metric.au=0.001"
+             dataset.record_length_bytes=20000 --params dataset.record_length_bytes_stdev=0 \
+             --params workflow.checkpoint=False --params metric.au=0.001"
         ),
         before: vec![
             "datagen unet3d --files 12 --dir stormlp-data/set --params \
-             dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0"
+             dataset.record_length_bytes=20000 --params dataset.record_length_bytes_stdev=0"
                 .to_string(),
         ],
         // A report is saved by renaming it.

@@ -36,7 +36,7 @@ fn make_pipe_of(path: &Path) {
 #[test]
 fn a_given_folder_is_never_replaced_by_a_starter_set() {
     let folder = folder();
-    let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
+    let words = format!("unet3d {SMALL} --params dataset.data_folder=nowhere");
     check(folder.path(), &words, 4, &["nowhere contains no npz files", "--generate"]);
     fs::write(folder.path().join("file"), "").unwrap();
     let words = "unet3d --dir file";
@@ -80,8 +80,10 @@ fn special_files_are_not_samples() {
 #[test]
 fn a_stopped_starter_set_is_continued() {
     let folder = folder();
-    let words = format!("unet3d {SMALL} dataset.num_files_eval=40 train.epochs=1");
-    let words = format!("{words} dataset.num_subfolders_train=2 --files 28 --compute-time 1ms");
+    let words =
+        format!("unet3d {SMALL} --params dataset.num_files_eval=40 --params train.epochs=1");
+    let words =
+        format!("{words} --params dataset.num_subfolders_train=2 --files 28 --compute-time 1ms");
     train(folder.path(), &words).assert().success();
     let data = folder.path().join("stormlp-data/unet3d");
     let gone = files_of(&data).pop().unwrap();
@@ -89,14 +91,14 @@ fn a_stopped_starter_set_is_continued() {
     let again = train(folder.path(), &words).assert().success();
     let said = stderr(again);
     assert!(said.contains("an unfinished dataset in"), "{said}");
-    assert!(said.contains("the rest of its 28 files"), "{said}");
+    assert!(said.contains("(28 files)"), "{said}");
     assert_eq!(files_of(&data).len(), 28);
 }
 
 #[test]
 fn a_pipe_is_not_accepted_as_an_index() {
     let folder = folder();
-    let words = format!("{SMALL} dataset.format=indexed_binary");
+    let words = format!("{SMALL} --params dataset.format=indexed_binary");
     let make = format!("unet3d --dir data --generate --files 21 --epochs 1 {words}");
     train(folder.path(), &make).assert().success();
     make_pipe_of(&folder.path().join("data/train/img_05_of_21.indexed_binary.off.idx"));
@@ -104,7 +106,7 @@ fn a_pipe_is_not_accepted_as_an_index() {
     check(folder.path(), &again, 5, &["img_05_of_21.indexed_binary.off.idx", "not a regular file"]);
     let mut verify = crate::stormlp();
     verify.current_dir(folder.path()).arg("datagen");
-    let options = format!("unet3d --dir data --files 21 --verify {words}");
+    let options = format!("unet3d --dir data --files 21 --check {words}");
     let bad = verify.args(options.split_whitespace()).assert().code(5);
     let message = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
     assert!(message.contains("bad: train/img_05_of_21.indexed_binary.off.idx"), "{message}");
@@ -115,15 +117,20 @@ fn a_full_set_is_not_mistaken_for_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
     train(folder.path(), &words).assert().success();
-    let words = format!("unet3d --epochs 1 --full {SMALL}");
-    check(folder.path(), &words, 4, &["21 training files, --full requires", "stormlp clean"]);
+    let words = format!("unet3d --epochs 1 --generate=full {SMALL}");
+    check(
+        folder.path(),
+        &words,
+        4,
+        &["21 training files, --generate=full requires", "stormlp clean"],
+    );
 }
 
 #[test]
 fn a_starter_set_is_checked_by_the_names_it_has() {
     let folder = folder();
     let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
-    let words = format!("{words} dataset.num_subfolders_train=3");
+    let words = format!("{words} --params dataset.num_subfolders_train=3");
     train(folder.path(), &words).assert().success();
     let again = stdout(train(folder.path(), &words).assert().success());
     assert!(!again.contains("subfolders"), "{again}");
@@ -167,8 +174,8 @@ fn words_of(format: &str, samples: u64) -> String {
     format!(
         "unet3d --edition 2.0 --dir {format} --generate --files 21 --epochs 1 \
          --compute-time 1ms --params dataset.record_length_bytes=100000 \
-         dataset.record_length_bytes_stdev=0 metric.au=0.001 dataset.format={format} \
-         dataset.num_samples_per_file={samples}"
+         --params dataset.record_length_bytes_stdev=0 --params metric.au=0.001 --params dataset.format={format} \
+         --params dataset.num_samples_per_file={samples}"
     )
 }
 

@@ -74,7 +74,7 @@ fn what_this_machine_lacks_is_4_before_a_byte_is_written_and_in_a_dry_run() {
 fn a_dry_run_of_a_dataset_that_does_not_fit_prints_its_plan_and_ends_as_the_run_would() {
     let folder = folder();
     for (dry, plans) in [("", false), (" --dry-run", true)] {
-        let words = format!("unet3d --full -n 20{dry}");
+        let words = format!("unet3d --generate=full -n 20{dry}");
         let ended = train(folder.path(), &words).assert().code(4);
         let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
         assert!(said.contains(" free, but the dataset needs about 9."), "{said}");
@@ -99,7 +99,7 @@ fn wrong_words_are_2() {
         ("unet3d --path null --dir /data", "--dir has no effect"),
         ("unet3d --path null --generate", "--generate has no effect"),
         ("unet3d --compute-time {type:zipf}", "compute-time"),
-        ("unet3d --path null --cold", "--cold has no effect"),
+        ("unet3d --path null --cache cold", "--cache has no effect"),
     ] {
         let text = stderr(train(folder.path(), words).assert().failure());
         assert!(text.contains(said), "{words}: {text}");
@@ -149,7 +149,8 @@ fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
     dataset(folder.path(), "unet3d", 21, "");
     let words = format!("unet3d --dir data --files 30 {SMALL}");
     check(folder.path(), &words, 4, &["21 files", "30", "--files"]);
-    let words = format!("unet3d --dir data --files 21 {SMALL} dataset.num_samples_per_file=2");
+    let words =
+        format!("unet3d --dir data --files 21 {SMALL} --params dataset.num_samples_per_file=2");
     check(folder.path(), &words, 3, &["contains 1 sample,", "dataset.num_samples_per_file"]);
 }
 
@@ -161,9 +162,9 @@ fn a_file_missing_from_our_dataset_is_4_and_fewer_may_be_requested() {
     fs::remove_file(&gone).unwrap();
     let name = gone.file_name().unwrap().to_str().unwrap();
     let words = format!("unet3d --dir data --epochs 1 --compute-time 1ms {SMALL}");
-    let again = "stormlp datagen unet3d --dir data --files 24 --seed 42 --edition 2.0 \
-                 --params dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000 \
-                 dataset.num_samples_per_file=1 dataset.num_files_eval=0 --resume";
+    let again = "stormlp datagen unet3d --dir data --files 24 --tune seed=42 --edition 2.0 \
+                 --params dataset.record_length_bytes=150000 --params dataset.record_length_bytes_stdev=20000 \
+                 --params dataset.num_samples_per_file=1 --params dataset.num_files_eval=0 --resume";
     let said = ["23 files", name, &format!("`{again}`")];
     check(folder.path(), &words, 4, &said);
     let fewer = train(folder.path(), &format!("{words} --files 21")).assert();
@@ -231,7 +232,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         make.current_dir(folder.path());
         make.args("datagen unet3d --dir data --files 21".split(' '));
         make.args(SMALL.split_whitespace());
-        make.arg(format!("dataset.format={format}")).assert().success();
+        make.args(["--params", &format!("dataset.format={format}")]).assert().success();
         fs::remove_file(made.join(".stormlp-manifest.json")).unwrap();
         // Neither the first, the middle nor the last, whose framing is checked before the run.
         let bad = &files_of(&made)[4];
@@ -242,7 +243,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         for edition in ["1.0", "2.0", "3.0"] {
             let words = format!(
                 "unet3d --dir data --files 21 --epochs 1 --compute-time 1ms --edition \
-                 {edition} {SMALL} dataset.format={format}"
+                 {edition} {SMALL} --params dataset.format={format}"
             );
             check(folder.path(), &words, 5, &[name, "at byte ", "expected "]);
         }
@@ -275,7 +276,7 @@ fn a_corrupt_record_ends_the_run_with_file_and_offset() {
         folder.path(),
         "resnet50",
         8,
-        "--params dataset.num_samples_per_file=20 reader.batch_size=10",
+        "--params dataset.num_samples_per_file=20 --params reader.batch_size=10",
     );
     let bad = &files_of(&data)[1];
     let mut bytes = fs::read(bad).unwrap();
@@ -285,7 +286,7 @@ fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     bytes[second] ^= 1;
     fs::write(bad, bytes).unwrap();
     let words = format!(
-        "resnet50 --dir data --files 8 --params dataset.num_samples_per_file=20 reader.batch_size=10 --epochs 1 \
+        "resnet50 --dir data --files 8 --params dataset.num_samples_per_file=20 --params reader.batch_size=10 --epochs 1 \
          --compute-time 1ms {SMALL}"
     );
     let name = bad.file_name().unwrap().to_str().unwrap();
@@ -300,8 +301,8 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
     let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
         "unet3d --dir {} --files 28 --epochs 3 --compute-time 1ms --edition 1.0 \
-         {SMALL} checkpoint.checkpoint_folder=ckpt workflow.checkpoint=True checkpoint.steps_between_checkpoints=2 \
-         model.model_size_bytes=30000000",
+         {SMALL} --params checkpoint.checkpoint_folder=ckpt --params workflow.checkpoint=True --params checkpoint.steps_between_checkpoints=2 \
+         --params model.model_size_bytes=30000000",
         data.display()
     );
     // A limit on the size of files stands in for a full disk: a write in the middle fails.
@@ -335,7 +336,7 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
 fn evaluations_that_a_workload_asks_for_are_named_with_why_there_are_none() {
     let folder = folder();
     let words = "unet3d --path null --steps 4 --epochs 1 --compute-time 1ms --params \
-        metric.au=0.001 workflow.evaluation=";
+        metric.au=0.001 --params workflow.evaluation=";
     let told = "keys without effect: workflow.evaluation (stormlp only trains: AU does not include evaluations)";
     for (asked, is_told) in [("True", true), ("False", false)] {
         let run = train(folder.path(), &format!("{words}{asked}")).assert().success();
@@ -348,7 +349,7 @@ fn evaluations_that_a_workload_asks_for_are_named_with_why_there_are_none() {
 fn null_storage_is_not_written_to() {
     let folder = folder();
     let words = "unet3d --path null --steps 4 --epochs 1 --compute-time 1ms \
-        --params workflow.checkpoint=True model.model_size_bytes=1000";
+        --params workflow.checkpoint=True --params model.model_size_bytes=1000";
     train(folder.path(), words).output().unwrap();
     let made: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -361,7 +362,7 @@ fn a_checkpoint_folder_that_cannot_be_made_is_4_before_the_run() {
     fs::write(folder.path().join("file"), "").unwrap();
     let words = format!(
         "unet3d --files 21 --epochs 1 --compute-time 1ms {SMALL} \
-         checkpoint.checkpoint_folder=file/ckpt workflow.checkpoint=True"
+         --params checkpoint.checkpoint_folder=file/ckpt --params workflow.checkpoint=True"
     );
     let said = ["file/ckpt", "checkpoints go to", "checkpoint.checkpoint_folder"];
     check(folder.path(), &words, 4, &said);
@@ -404,8 +405,8 @@ fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
     dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
         "unet3d --dir data --files 28 --epochs 60 --runs 2 --compute-time 5ms \
-         {SMALL} checkpoint.checkpoint_folder=ckpt workflow.checkpoint=True \
-         checkpoint.checkpoint_after_epoch=1000"
+         {SMALL} --params checkpoint.checkpoint_folder=ckpt --params workflow.checkpoint=True \
+         --params checkpoint.checkpoint_after_epoch=1000"
     );
     let mut child = run_past(folder.path(), &words, "epoch 1 of ");
     // The checkpoint folder becomes a file before the second run wants it.
@@ -425,7 +426,7 @@ fn an_interrupted_ceiling_does_not_count() {
     let folder = folder();
     // Preprocessing takes longer than a step computes, so that the run misses its threshold.
     let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --edition 1.0 --params \
-        reader.read_threads=0 reader.preprocess_time=0.1 dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0 metric.au=1.0";
+        reader.read_threads=0 --params reader.preprocess_time=0.1 --params dataset.record_length_bytes=150000 --params dataset.record_length_bytes_stdev=0 --params metric.au=1.0";
     let mut child = run_past(folder.path(), words, "AU missed its target: measuring the ceiling");
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(6));

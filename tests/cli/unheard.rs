@@ -59,7 +59,7 @@ fn a_run_is_saved_and_ends_with_its_own_code_without_readers() {
         // Workers that preprocess for longer than a step computes keep every run from 100 %.
         (
             &format!(
-                "{null} 1ms --params metric.au=1 reader.read_threads=0 reader.preprocess_time=0.002"
+                "{null} 1ms --params metric.au=1 --params reader.read_threads=0 --params reader.preprocess_time=0.002"
             ),
             6,
         ),
@@ -84,7 +84,7 @@ fn a_run_is_saved_and_ends_with_its_own_code_without_readers() {
 #[test]
 fn work_completes_whoever_listens() {
     let small = "datagen unet3d --files 2 --params dataset.record_length_bytes=10000 \
-        dataset.record_length_bytes_stdev=0 --dir data";
+        --params dataset.record_length_bytes_stdev=0 --dir data";
     for redirections in DEAF {
         let folder = folder();
         let steps = [small, &format!("{small} --verify"), "clean data"];

@@ -25,8 +25,8 @@ fn a_printed_workload_is_one_that_can_be_used() {
     let file = folder.path().join("my.yaml");
     std::fs::write(&file, yaml).unwrap();
     let file = file.to_str().unwrap();
-    let own = json(&["datasize", file, "-n", "8", "--host-memory", "64G"]);
-    let built_in = json(&["datasize", "unet3d", "-n", "8", "--host-memory", "64G"]);
+    let own = json(&["datasize", file, "-n", "8", "--host", "memory=64G"]);
+    let built_in = json(&["datasize", "unet3d", "-n", "8", "--host", "memory=64G"]);
     assert_eq!(own, built_in);
     assert_eq!(own["profile"], "v2");
 }
@@ -49,7 +49,7 @@ fn every_workload_is_listed_in_both_forms() {
 #[test]
 fn datasize_has_the_keys_that_scripts_rely_on() {
     let size =
-        json(&["datasize", "resnet50", "-n", "16", "--host-memory", "64G", "--edition", "1.0"]);
+        json(&["datasize", "resnet50", "-n", "16", "--host", "memory=64G", "--edition", "1.0"]);
     assert_eq!(size["files"], 2557);
     assert_eq!(size["steps_per_epoch"], 499);
     assert_eq!(size["binding"], "steps");
@@ -60,7 +60,7 @@ fn datasize_has_the_keys_that_scripts_rely_on() {
 
 #[test]
 fn a_dataset_that_does_not_fit_is_an_answer_not_an_error() {
-    let size = json(&["datasize", "unet3d", "-n", "100000", "--host-memory", "1T"]);
+    let size = json(&["datasize", "unet3d", "-n", "100000", "--host", "memory=1T"]);
     assert_eq!(size["fits"], false);
 }
 
@@ -96,10 +96,8 @@ fn zero_and_negative_numbers_are_not_sizes() {
         ["-n", "-1"],
         ["-n", "1000000000000"],
         ["--hosts", "0"],
-        ["--host-memory", "0"],
-        ["--host-memory", "-1"],
-        ["--batch-size", "0"],
-        ["--samples-per-file", "abc"],
+        ["--host", "memory=0"],
+        ["--host", "memory=-1"],
     ] {
         let text = stderr(stormlp().args(["datasize", "unet3d"]).args(words).assert().code(2));
         assert!(text.contains("invalid value"), "{words:?}: {text}");

@@ -14,8 +14,11 @@ const SMALL: [&str; 9] = [
     "data",
     "--params",
     "dataset.record_length_bytes=4096",
+    "--params",
     "dataset.record_length_bytes_stdev=0",
+    "--params",
     "dataset.num_files_train=21",
+    "--params",
     "dataset.num_files_eval=0",
 ];
 
@@ -58,7 +61,7 @@ fn two_hosts_make_the_dataset_that_one_makes() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert_eq!(journals(folder.path()), 0);
         let mut words = SMALL.to_vec();
-        words.push("--verify");
+        words.push("--check");
         // Options of several values take what follows them.
         words.rotate_right(1);
         words[..3].rotate_left(1);

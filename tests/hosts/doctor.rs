@@ -55,7 +55,7 @@ fn a_library_of_another_launcher_is_refused() {
 fn a_command_for_one_process_does_not_run_twice() {
     let folder = tempfile::tempdir().unwrap();
     for launcher in Launcher::found() {
-        let asked = ["datagen", "unet3d", "--dir", "d", "--verify"];
+        let asked = ["datagen", "unet3d", "--dir", "d", "--check"];
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");

@@ -8,8 +8,8 @@ use crate::checkpoint::folder;
 use crate::launcher::{Launcher, said};
 
 /// Objects of 40 kB.
-const SIZES: &str = "--params dataset.record_length_bytes=40000 dataset.record_length_bytes_stdev=0 \
-                     dataset.num_files_train=32";
+const SIZES: &str = "--params dataset.record_length_bytes=40000 --params dataset.record_length_bytes_stdev=0 \
+                     --params dataset.num_files_train=32";
 
 /// Runs `words` by two processes; their exit code and what they said.
 fn two(launcher: Launcher, folder: &Path, server: &ObjectServer, words: &str) -> (i32, String) {

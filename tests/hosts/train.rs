@@ -20,7 +20,9 @@ fn dataset(folder: &Path) -> Vec<&'static str> {
     let options = [
         "--params",
         "dataset.record_length_bytes=65536",
+        "--params",
         "dataset.record_length_bytes_stdev=0",
+        "--params",
         "dataset.num_files_train=112",
     ];
     let made = Command::new(env!("CARGO_BIN_EXE_stormlp"))
@@ -159,7 +161,8 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let mut asked = dataset(folder.path());
-            asked.extend(["checkpoint.epochs_between_checkpoints=1", when]);
+            let every = "checkpoint.epochs_between_checkpoints=1";
+            asked.extend(["--params", every, "--params", when]);
             let output = launcher.two(folder.path(), &asked).output().unwrap();
             let said = said(&output);
             assert!(matches!(output.status.code(), Some(0 | 6)), "{said}");
@@ -204,7 +207,7 @@ fn single_host_options_are_refused() {
         (&["--threads", "3"], "option --threads"),
         (&["--numa", "off"], "--numa"),
         (&["--cpus", "0"], "--cpus"),
-        (&["--client", "dlio"], "option --client"),
+        (&["--client-overhead", "dlio"], "option --client-overhead"),
         (&["--tune", "telemetry=off"], "option --tune"),
         (&["--params", "metric.au=0.5"], "metric"),
         (&["--params", "reader.preprocess_time=0.05"], "preprocess"),

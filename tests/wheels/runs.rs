@@ -79,7 +79,7 @@ pub(crate) const RUNS: [Run; 13] = [
         name: "train",
         words: "train unet3d --path gds --device cuda:0 --threads 8 --files 28 --epochs 1 \
                 --compute-time 1ms --params dataset.record_length_bytes=150000 \
-                dataset.record_length_bytes_stdev=20000 metric.au=0.001",
+                --params dataset.record_length_bytes_stdev=20000 --params metric.au=0.001",
         repeats: 10,
         has_gpu: true,
         is_whole: has_trained,
@@ -88,7 +88,7 @@ pub(crate) const RUNS: [Run; 13] = [
         name: "train by batches",
         words: "train unet3d --path gds-batch --device cuda:0 --threads 8 --files 28 --epochs 1 \
                 --compute-time 1ms --params dataset.record_length_bytes=150000 \
-                dataset.record_length_bytes_stdev=20000 metric.au=0.001",
+                --params dataset.record_length_bytes_stdev=20000 --params metric.au=0.001",
         repeats: 10,
         has_gpu: true,
         is_whole: has_trained,
@@ -148,7 +148,7 @@ pub(crate) const RUNS: [Run; 13] = [
         name: "train with two GPUs",
         words: "train unet3d -n 2 --params reader.batch_size=3 --path gds --device all --threads 8 --files 28 --epochs 1 \
                 --compute-time 1ms --params dataset.record_length_bytes=150000 \
-                dataset.record_length_bytes_stdev=20000 metric.au=0.001",
+                --params dataset.record_length_bytes_stdev=20000 --params metric.au=0.001",
         repeats: 1,
         has_gpu: true,
         is_whole: |report| has_trained(report) && is_dealt(&report["plan"]["transport"]),

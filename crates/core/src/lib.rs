@@ -19,6 +19,7 @@ extern crate self as stormlp_core;
 #[path = "../../../tests/fixtures/src/lib.rs"]
 mod fixtures;
 
+pub mod cache;
 pub mod calibration;
 pub mod capacity;
 pub mod change_points;

@@ -3,6 +3,7 @@
 use crate::section::{DataFormat, DatasetSpec, ParquetSpec};
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
+use stormlp_core::tune::Tuned;
 
 use crate::content::Content;
 use crate::dataset::Recipe;
@@ -12,34 +13,41 @@ use crate::sizes::{SizeDraw, SizeRule};
 pub const DEFAULT_SEED: u64 = 42;
 
 /// Dataset options that a workload does not specify.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Default, clap::Args)]
 pub struct DatasetDefaults {
-    /// Number of ranks DLIO would use: in v3, each rank draws separate sizes.
-    #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = whole::<u32>(1..))]
-    pub generator_ranks: u32,
-
-    /// Content of samples: incompressible random bytes, or one byte value.
-    #[arg(long, value_name = "random|constant",
-        default_value_t = Content::Random)]
+    /// Content of samples: random (incompressible), constant
+    #[arg(long, value_name = "KIND", default_value_t = Content::Random)]
     pub content: Content,
 
-    /// Seed for the content; does not affect sizes, which match DLIO's.
+    /// Rarely needed settings.
+    #[command(flatten)]
+    pub tune: Tuned<DatasetTune>,
+}
+
+/// The keys of `--tune` for a new dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
+pub struct DatasetTune {
+    /// Seed for the content; sizes are DLIO's, whatever it is
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED,
         value_parser = whole::<u64>(..))]
     pub seed: u64,
+
+    /// Number of DLIO's ranks; with edition 3.0, each draws the sizes of its files
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = whole::<u32>(1..))]
+    pub ranks: u32,
 }
 
-/// One rank, random content.
-impl Default for DatasetDefaults {
+/// One rank.
+impl Default for DatasetTune {
     fn default() -> Self {
-        Self { generator_ranks: 1, content: Content::Random, seed: DEFAULT_SEED }
+        Self { seed: DEFAULT_SEED, ranks: 1 }
     }
 }
 
 /// The recipe of a workload's dataset; `profile` determines how sizes are drawn.
 #[must_use]
-pub fn recipe(spec: &DatasetSpec, profile: Profile, making: DatasetDefaults) -> Recipe {
+pub fn recipe(spec: &DatasetSpec, profile: Profile, making: &DatasetDefaults) -> Recipe {
     let size = if spec.record_dims.is_empty() {
         SizeRule::Length {
             mean_bytes: spec.record_length_bytes,
@@ -49,7 +57,7 @@ pub fn recipe(spec: &DatasetSpec, profile: Profile, making: DatasetDefaults) -> 
         SizeRule::Shape { dims: spec.record_dims.clone(), element_bytes: spec.record_element_bytes }
     };
     let draw = match profile {
-        Profile::V3 => SizeDraw::PerRank { ranks: making.generator_ranks.max(1) },
+        Profile::V3 => SizeDraw::PerRank { ranks: making.tune.ranks.max(1) },
         Profile::V1 | Profile::V2 | Profile::Native => SizeDraw::Shared,
     };
     let parquet = match spec.format {
@@ -69,7 +77,7 @@ pub fn recipe(spec: &DatasetSpec, profile: Profile, making: DatasetDefaults) -> 
         size,
         draw,
         content: making.content,
-        seed: making.seed,
+        seed: making.tune.seed,
     }
 }
 
@@ -107,7 +115,7 @@ mod tests {
     #[test]
     fn unet3d_has_the_bytes_that_dlio_writes() {
         let dataset =
-            Dataset::new(recipe(&unet3d(), Profile::V2, DatasetDefaults::default())).unwrap();
+            Dataset::new(recipe(&unet3d(), Profile::V2, &DatasetDefaults::default())).unwrap();
         // Arrays of 25 285 981 919 bytes, and 498 bytes of framing and label for each.
         assert_eq!(dataset.total_bytes(), 25_285_981_919 + 168 * 498);
         assert_eq!(dataset.path(0), "train/img_000_of_168.npz");
@@ -116,8 +124,9 @@ mod tests {
     #[test]
     fn only_v3_sizes_depend_on_the_ranks() {
         for &profile in Profile::VARIANTS {
-            let making = DatasetDefaults { generator_ranks: 4, ..DatasetDefaults::default() };
-            let draw = recipe(&unet3d(), profile, making).draw;
+            let mut making = DatasetDefaults::default();
+            making.tune.ranks = 4;
+            let draw = recipe(&unet3d(), profile, &making).draw;
             let per_rank = draw == SizeDraw::PerRank { ranks: 4 };
             assert_eq!(per_rank, profile == Profile::V3);
         }
@@ -144,7 +153,8 @@ mod tests {
             generation_batch_size: 0,
         };
         spec.parquet.columns[3].name = "other".to_string();
-        let dataset = Dataset::new(recipe(&spec, Profile::V3, DatasetDefaults::default())).unwrap();
+        let dataset =
+            Dataset::new(recipe(&spec, Profile::V3, &DatasetDefaults::default())).unwrap();
         assert!((dataset.mean_sample_bytes() - 2_164_832.0).abs() < 0.5);
     }
 }

@@ -167,9 +167,9 @@ impl Command {
     pub(crate) fn verify_objects(&self) -> Verify {
         match self {
             Self::Gds(args) => args.matrix.checksum,
-            Self::Train(args) => args.request.verify,
+            Self::Train(args) => args.request.checksum,
             Self::Checkpoint(args) => args.request.checksum,
-            Self::Datagen(args) => args.request.verify_objects,
+            Self::Datagen(args) => args.request.checksum,
             _ => Verify::default(),
         }
     }

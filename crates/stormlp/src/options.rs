@@ -12,8 +12,8 @@ const USUAL: [(&str, &str); 6] = [
     ),
     (
         "train",
-        "workload accelerator accelerators epochs closed dir generate path find-max \
-         dry-run output",
+        "workload accelerator accelerators epochs closed dir generate path cache \
+         find-max dry-run output",
     ),
     ("checkpoint", "model scale closed saves restores verify dir path fsync cache dry-run output"),
     (

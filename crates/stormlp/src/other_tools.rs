@@ -37,7 +37,7 @@ const OF_OTHERS: [(&[&str], &str); 17] = [
     (&["num-accelerators", "max-accelerators"], "--accelerators"),
     (&["accelerator-type"], "--accelerator"),
     (&["num-client-hosts", "client-hosts"], "--hosts"),
-    (&["client-host-memory-in-gb"], "--host-memory"),
+    (&["client-host-memory-in-gb"], "--host memory=512GiB, for each host"),
     (&["num-processes"], "--ranks"),
     (&["num-files-train"], "--files"),
     (&["checkpoint-folder"], "--dir"),
@@ -120,6 +120,9 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
     if command == "gds" && !unknown.starts_with("--") && OF_GDSIO.contains(name) {
         return Some(format!("{unknown} is gdsio's: `stormlp gdsio` takes gdsio's own arguments"));
     }
+    if unknown.contains('=') && !unknown.starts_with('-') && has(command, "params") {
+        return Some(format!("use --params {unknown}: each key needs its own --params"));
+    }
     if let Some(argument) = argument(command, name) {
         return Some(format!("give {argument} alone, without {unknown}"));
     }
@@ -195,6 +198,7 @@ mod tests {
             ("--block", "gds", "--block is --io-size here"),
             ("--checkpoint-folder", "checkpoint", "--checkpoint-folder is --dir here"),
             ("--mtbf", "train", "--mtbf is an option of plan"),
+            ("train.epochs=1", "train", "use --params train.epochs=1"),
             ("--queue_depth", "gds", "--queue_depth is --queue-depth here"),
             (
                 "--numjobs",

@@ -12,8 +12,8 @@ use crate::route::{Claim, Tally};
 use crate::scene::Scene;
 
 /// Small samples, and a threshold that any machine reaches.
-const SMALL: &str = "--compute-time 1ms --epochs 1 --generate --params train.seed=7 metric.au=0.001 \
-    dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0";
+const SMALL: &str = "--compute-time 1ms --epochs 1 --generate --params train.seed=7 --params metric.au=0.001 \
+    --params dataset.record_length_bytes=150000 --params dataset.record_length_bytes_stdev=0";
 
 pub(crate) fn all(scene: &Scene, report: &mut Report) {
     for (workload, amount, more) in [
@@ -21,7 +21,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
         (
             "resnet50",
             Amount::AllData,
-            "--files 4 --params dataset.num_samples_per_file=200 reader.batch_size=100",
+            "--files 4 --params dataset.num_samples_per_file=200 --params reader.batch_size=100",
         ),
     ] {
         training(scene, report, workload, amount, more);

@@ -34,24 +34,6 @@ impl FsyncPolicy {
     }
 }
 
-/// The page cache before a restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[derive(EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
-pub enum CacheChoice {
-    /// The files are dropped from it, which is checked: a restore comes from storage.
-    #[default]
-    Cold,
-    /// The files stay: a restore may come from memory.
-    AsIs,
-}
-
-impl Named for CacheChoice {
-    const WHAT: &'static str = "a state of the page cache";
-}
-
 /// How the tensors of a file are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

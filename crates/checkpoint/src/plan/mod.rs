@@ -35,7 +35,7 @@ mod workload;
 
 pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, dealt_to, host_of};
 pub use architecture::{Architecture, DataType};
-pub use choice::{Arithmetic, CacheChoice, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 pub use client::CheckpointClient;
 pub use facts::{CheckpointFacts, SavedPart};
 pub use layout::{CheckpointFile, Layout};

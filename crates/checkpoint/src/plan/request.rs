@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheChoice, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 use super::client::CheckpointClient;
 use super::workload::{CheckpointWorkload, Mode};
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;

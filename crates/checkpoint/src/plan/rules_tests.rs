@@ -1,7 +1,7 @@
 //! What MLPerf's closed rules forbid, allow and recommend.
 
 use super::*;
-use crate::plan::choice::CacheChoice;
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::note::{Cause, Note};
 
 /// A closed request for `model` with a change applied.

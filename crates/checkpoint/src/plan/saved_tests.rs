@@ -1,8 +1,8 @@
 //! Treatment of existing checkpoints.
 
 use super::*;
-use crate::plan::choice::CacheChoice;
 use crate::plan::gib;
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::warning::WarningKind;
 
 /// Storage with `steps` checkpoints of request `there` in each of so many runs.

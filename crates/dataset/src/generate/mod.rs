@@ -20,6 +20,6 @@ mod panic_tests;
 pub use crate::report::{GenerateReport, Verification};
 pub use error::GenerateError;
 pub use plan::{Existing, GeneratePlan, check_room, default_threads, room};
-pub use run::{GeneratedFiles, Generation, Share, check_space, run};
+pub use run::{GeneratedFiles, Generation, Share, check, check_space, run};
 pub use survey::unlisted_objects;
 pub use verify::{FileState, state_of, verify};

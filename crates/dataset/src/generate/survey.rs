@@ -74,10 +74,9 @@ pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey,
         remove_dataset(plan, &listed, begun.as_ref())?;
         return Ok(Survey::of_nothing(plan));
     }
-    let record = Record::load(storage, folder)?;
     match plan.existing {
-        Existing::Refuse | Existing::Overwrite => refuse_occupied(plan, head, record.as_ref())?,
-        Existing::Resume => match record {
+        Existing::Refuse | Existing::Overwrite => check_empty(plan, head)?,
+        Existing::Resume => match Record::load(storage, folder)? {
             Some(record) => return resume(plan, head, &record),
             None => refuse_unknown(plan)?,
         },
@@ -85,12 +84,9 @@ pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey,
     Ok(Survey::of_nothing(plan))
 }
 
-fn refuse_occupied(
-    plan: &GeneratePlan,
-    head: &ManifestHead,
-    record: Option<&Record>,
-) -> Result<(), GenerateError> {
-    let Some(record) = record else {
+/// Refuses a folder that has a dataset, or files that may be one.
+pub(super) fn check_empty(plan: &GeneratePlan, head: &ManifestHead) -> Result<(), GenerateError> {
+    let Some(record) = Record::load(&*plan.storage, &plan.folder)? else {
         return refuse_unknown(plan);
     };
     let same = record.head.recipe == head.recipe;

@@ -35,7 +35,7 @@ impl Cache {
         let own = own_share(plan, scenario);
         let share = match epoch {
             // Files are dropped before each epoch.
-            _ if plan.request.cold => 0.0,
+            _ if plan.request.is_cold() => 0.0,
             0 | 1 => 0.0,
             epoch if deals_anew(plan) => {
                 let seen = all * (1.0 - (1.0 - own).powi(epoch as i32 - 1));

@@ -4,6 +4,7 @@ use crate::plan::{
     Connections, DeviceFigures, Link, StorageModel, StoragePart, Surface, SurfacePoint,
 };
 use proptest::prelude::*;
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::path::PathKind;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::client::ClientCost;
@@ -115,7 +116,10 @@ fn a_dataset_that_fits_the_cache_is_read_once() {
     assert!(run.epoch_au_percent[0] < 60.0, "{run:?}");
     assert!(run.epoch_au_percent[2] > 99.0, "{run:?}");
     assert_near(run.cached_percent, 100.0 * 2.0 / 3.0, 1.0, "cached");
-    let cold = TrainPlan { request: TrainRequest { cold: true, ..plan.request.clone() }, ..plan };
+    let cold = TrainPlan {
+        request: TrainRequest { cache: Some(CacheChoice::Cold), ..plan.request.clone() },
+        ..plan
+    };
     assert_eq!(predicted(&cold, &scenario).cached_percent, 0.0);
     scenario.direct = true;
     assert_eq!(predicted(&cold, &scenario).cached_percent, 0.0);

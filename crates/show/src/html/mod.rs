@@ -182,7 +182,8 @@ impl HtmlPage<'_> {
         if let Some(caveat) = &document.caveat {
             self.text.element("p", "class=\"caveat\"", caveat);
         }
-        if let Some((_, verdict)) = document.brief.0.iter().find(|(name, _)| name == "verdict") {
+        let mut facts = document.sections.iter().flat_map(|section| &section.facts.0);
+        if let Some((_, verdict)) = facts.find(|(name, _)| name == "verdict") {
             self.text.element("p", "class=\"verdict\"", verdict);
         }
         self.warnings(&document.warnings.iter().map(Warning::to_string).collect::<Vec<_>>());

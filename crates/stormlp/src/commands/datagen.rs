@@ -30,22 +30,21 @@ use stormlp_hosts::session::Session;
     after_help = "\
 Examples:
   stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d
-      write unet3d's training set, with the sizes that DLIO would give it
+      write unet3d's training set, with DLIO's file sizes
   mpirun -n 4 --map-by ppr:1:node stormlp datagen unet3d --files 14000 --dir /shared/unet3d
-      the same by four hosts, each a quarter of the files
+      the same by four hosts, a quarter of the files each
   stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d --resume
-      continue a stopped or killed run; rewrite truncated or modified files
-  stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d --verify
-      read everything back and name each bad file; writes nothing
-  stormlp datagen unet3d --files 14000 --dir s3://bucket/unet3d --verify-objects crc
-      the same as objects of the store that AWS_ENDPOINT_URL names, each with its checksum; several
-      endpoints are separated by commas"
+      continue a stopped run; rewrite truncated or modified files
+  stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d --check
+      read everything back, and name each bad file
+  stormlp datagen unet3d --files 14000 --dir s3://bucket/unet3d --checksum crc
+      write objects, with checksums, to the store at AWS_ENDPOINT_URL"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) request: GenerateRequest,
 
-    /// Output format.
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -56,11 +55,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let Args { request, format } = args;
     let plan = peers.agree_on(plan(&request, session), consistency_fields)?;
     if request.mode.dry_run {
-        let outline = plan.outline();
-        return format.print(&outline, text::outline);
+        format.print(&plan.outline(), text::outline)?;
+        return generate::check(&plan).map_err(failure);
     }
     let progress = session.progress();
-    if request.mode.verify {
+    if request.mode.check {
         let found = generate::verify(&plan, &progress, &session.stop).map_err(failure)?;
         let printed = format.print(&found, text::verification);
         return match found.not_good() {
@@ -84,8 +83,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 impl Args {
     /// Verifying and planning take one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
-        match (self.request.mode.verify, self.request.mode.dry_run) {
-            (true, _) => Needs::OneProcess("datagen --verify"),
+        match (self.request.mode.check, self.request.mode.dry_run) {
+            (true, _) => Needs::OneProcess("datagen --check"),
             (_, true) => Needs::OneProcess("datagen --dry-run"),
             _ => Needs::Group,
         }
@@ -145,17 +144,16 @@ fn together(
 
 /// The complete plan: the workload, the overrides by options, and the destination.
 fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Failure> {
-    let workload =
-        workloads::load(&request.workload, request.accelerator.as_deref(), &request.params)?;
+    let workload = workloads::load(&request.workload, None, &request.params)?;
     workloads::tell_edition(&workload, request.profile, session);
     let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
     let existing = request.mode.existing();
     if names_object(&folder) {
         refuse(&[("--engine", request.engine != EngineChoice::Auto)], "on objects")?;
     } else {
-        refuse(&[("--verify-objects", request.verify_objects.is_for_objects())], "on files")?;
+        refuse(&[("--checksum", request.checksum.is_for_objects())], "on files")?;
     }
-    if !request.mode.verify {
+    if !request.mode.check {
         generate::check_room(&*session.storage, &folder, &recipe).map_err(failure)?;
     }
     let dataset = Dataset::new(recipe)?;
@@ -171,7 +169,7 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
 
 /// The command line without its mode options.
 fn command_line() -> CommandLine {
-    let modes = ["--resume", "--verify", "--overwrite", "--dry-run"];
+    let modes = ["--resume", "--check", "--overwrite", "--dry-run"];
     modes.into_iter().fold(Session::command_line(), CommandLine::without_flag)
 }
 
@@ -200,7 +198,7 @@ fn not_good(found: &Verification, plan: &GeneratePlan) -> Failure {
     match found.unread.first() {
         None => Failure::saying(Cause::Storage, fact).with_help(again),
         Some(why) if is_known => {
-            let help = format!("{}; then verify again, and {again}", why.remedy);
+            let help = format!("{}; then check again, and {again}", why.remedy);
             Failure::saying(Cause::Storage, fact).with_help(help)
         }
         Some(why) => Failure::saying(why.kind, fact).with_help(why.remedy.clone()),

@@ -11,6 +11,8 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 use super::workloads;
 use crate::output::Format;
 use stormlp_core::failure::Failure;
+use stormlp_core::host_spec::HostSpec;
+use stormlp_core::units::short_size;
 use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp datasize`.
@@ -20,7 +22,7 @@ use stormlp_hosts::session::Session;
     after_help = "\
 Examples:
   stormlp datasize unet3d                                      one H100, this host's memory
-  stormlp datasize unet3d --accelerator b200 -n 16 --hosts 2 --host-memory 512G
+  stormlp datasize unet3d --accelerator b200 -n 16 --hosts 2 --host memory=512GiB
   stormlp datasize resnet50 -n 8 --edition 1.0 --format json    keys: files, bytes, fits, …"
 )]
 pub(crate) struct Args {
@@ -42,10 +44,29 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         workloads::load(&request.workload, request.accelerator.as_deref(), &request.params)?;
     workloads::tell_edition(&workload, request.profile, session);
     let of_host = || probe::host_facts().usable_memory_bytes();
-    let memory = request.host_memory_bytes.unwrap_or_else(of_host);
+    let memory = host_memory(&request)?.unwrap_or_else(of_host);
     let free = free_bytes(&request.folder(&workload));
     let answer = SizeAnswer::of(&request, &workload, memory, free).map_err(Failure::no_plan)?;
     format.print(&answer, training::datasize)
+}
+
+/// The memory per host in bytes, if it was given.
+///
+/// # Errors
+/// With exit code 2 if anything else of a host was given.
+fn host_memory(request: &SizeOptions) -> Result<Option<u64>, Failure> {
+    let Some(host) = request.host else {
+        return Ok(None);
+    };
+    let only_memory = HostSpec { memory_bytes: host.memory_bytes, ..HostSpec::default() };
+    match host.memory_bytes {
+        Some(_) if host == only_memory => Ok(host.memory_bytes),
+        memory => {
+            let memory = memory.map_or_else(|| "1TiB".to_string(), short_size);
+            let fact = "--host: the size of a dataset depends on the memory of hosts alone";
+            Err(Failure::usage(fact).with_help(format!("use --host memory={memory}")))
+        }
+    }
 }
 
 /// Free bytes on the file system of `folder`, which need not exist.

@@ -154,7 +154,7 @@ impl ClientCost {
     }
 }
 
-/// Why `--client dlio` has no cost for files of `format`; `None` where it has one.
+/// Why `--client-overhead dlio` has no cost for files of `format`; `None` where it has one.
 pub fn unknown_cost(format: DataFormat) -> Option<String> {
     ClientCost::known(format).is_none().then(|| {
         format!("DLIO's cost is not known for {format}, and `stormlp calibrate` cannot measure it")

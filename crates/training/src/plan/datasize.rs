@@ -12,10 +12,10 @@ use super::generate::default_folder;
 use super::workload::Workload;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::host_spec::{HostSpec, host_count};
 use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
-use stormlp_core::units::parse_some_bytes;
 
 /// Minimum steps per epoch, in every edition.
 pub const MIN_STEPS: u64 = 500;
@@ -27,8 +27,7 @@ const FILES_PER_SUBFOLDER: u64 = 10_000;
 /// Options of `stormlp datasize`. `None` falls back to the workload or this host.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct SizeOptions {
-    /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
-    /// format
+    /// A built-in workload (see `stormlp workloads`), or a YAML file of MLPerf Storage or DLIO
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
@@ -36,40 +35,30 @@ pub struct SizeOptions {
     #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
-    /// Total number of accelerators
+    /// Number of accelerators on all hosts together
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1,
         value_parser = whole::<u32>(1..))]
     pub accelerators: u32,
 
-    /// Number of hosts
-    #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = whole::<u32>(1..))]
+    /// Number of hosts, or their names: 8, or h1,h2
+    #[arg(long, value_name = "N|NAMES", default_value_t = 1, value_parser = host_count)]
     pub hosts: u32,
 
-    /// Memory per host [default: this host's, or its cgroup limit if lower]
-    #[arg(long = "host-memory", visible_alias = "memory",
-        value_name = "SIZE", value_parser = parse_some_bytes)]
-    pub host_memory_bytes: Option<u64>,
+    /// Memory per host, such as memory=1TiB [default: this host's, or its cgroup limit if lower]
+    #[arg(long, value_name = "memory=SIZE")]
+    pub host: Option<HostSpec>,
 
-    /// Rounding rules: 1.0 and 2.0 round down, 3.0 and native up [default: the workload's edition]
+    /// MLPerf Storage edition: 1.0, 2.0 round down, 3.0, native up [default: the workload's]
     #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
-    /// Samples per step and accelerator
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
-    pub batch_size: Option<u32>,
-
-    /// Samples per file
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
-    pub samples_per_file: Option<u32>,
-
-    /// Intended dataset folder; nothing is written [default: ./stormlp-data/WORKLOAD]
+    /// Intended dataset folder [default: ./stormlp-data/WORKLOAD]
     #[arg(short = 'd', long, value_name = "DIR",
         value_parser = str::parse::<Location>)]
     pub dir: Option<Location>,
 
-    /// Workload parameters to override, as in mlpstorage: reader.batch_size=8
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    /// Override a key of the workload, such as reader.batch_size=8; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
     pub params: Vec<String>,
 }
 
@@ -77,13 +66,10 @@ impl SizeOptions {
     /// The inputs of the calculation for `workload`.
     pub fn request(&self, workload: &Workload, host_memory_bytes: u64) -> SizeRequest {
         let profile = workload.profile(self.profile);
-        let usual = SizeRequest::of(workload, profile, u64::from(self.accelerators));
         SizeRequest {
             hosts: u64::from(self.hosts),
             host_memory_bytes,
-            batch_size: self.batch_size.map_or(usual.batch_size, u64::from),
-            samples_per_file: self.samples_per_file.map_or(usual.samples_per_file, u64::from),
-            ..usual
+            ..SizeRequest::of(workload, profile, u64::from(self.accelerators))
         }
     }
 

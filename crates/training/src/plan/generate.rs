@@ -17,24 +17,19 @@ use super::workload::Workload;
 /// Options of a generation. `None` falls back to the workload, then to the default.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct GenerateRequest {
-    /// A built-in workload (see `stormlp workloads`), or a YAML file.
+    /// A built-in workload (see `stormlp workloads`), or a YAML file of MLPerf Storage or DLIO
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
-    /// Accelerator, which selects the variant of the workload; sizes do not depend on it.
-    #[arg(long, value_name = "NAME")]
-    pub accelerator: Option<String>,
-
-    /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix
-    /// [default: ./stormlp-data/WORKLOAD].
+    /// Dataset folder, or s3://bucket/prefix [default: ./stormlp-data/WORKLOAD]
     #[arg(short = 'd', long, value_name = "DIR", value_parser = Location::anywhere)]
     pub dir: Option<Location>,
 
-    /// Number of training files.
+    /// Number of training files [default: the workload's]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub files: Option<u64>,
 
-    /// Rules for file sizes [default: the workload's edition].
+    /// MLPerf Storage edition for file sizes [default: the workload's]
     #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
@@ -42,23 +37,21 @@ pub struct GenerateRequest {
     #[command(flatten)]
     pub making: DatasetDefaults,
 
-    /// Writer threads [default: two per CPU, at most 16].
+    /// Writer threads [default: 2 per CPU, at most 16]
     #[arg(short = 't', long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     pub threads: Option<u16>,
 
-    /// I/O engine for writes.
+    /// I/O engine: auto, uring, tokio-uring, psync
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: EngineChoice,
 
-    /// Workload parameters to override, as in mlpstorage: dataset.num_files_eval=10.
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    /// Override a key of the workload, such as dataset.num_files_eval=10; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
     pub params: Vec<String>,
 
-    /// How objects are verified as they are put: none, size (by HEAD), crc (each also has its
-    /// checksum).
-    #[arg(long, value_name = "HOW", default_value = "size",
-        value_parser = verify_objects)]
-    pub verify_objects: Verify,
+    /// Checks of objects as they are written: none, size, crc (with checksums)
+    #[arg(long, value_name = "HOW", default_value = "size", value_parser = Verify::of_objects)]
+    pub checksum: Verify,
 
     /// What to do, where it is not to fill an empty folder.
     #[command(flatten)]
@@ -69,19 +62,19 @@ pub struct GenerateRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
 #[group(multiple = false)]
 pub struct GenerateMode {
-    /// Only read and verify every file; exit code 5 if any is bad.
+    /// Write nothing; read every file, and end with exit code 5 if any is bad
     #[arg(long)]
-    pub verify: bool,
+    pub check: bool,
 
-    /// Continue a stopped run, and rewrite truncated or modified files.
+    /// Continue a stopped run, and rewrite truncated or modified files
     #[arg(long)]
     pub resume: bool,
 
-    /// Remove an existing dataset first.
+    /// Remove an existing dataset first
     #[arg(long)]
     pub overwrite: bool,
 
-    /// Print the plan and exit, without writing.
+    /// Print the plan, and exit as the run would, without writing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -100,14 +93,14 @@ impl GenerateMode {
 impl GenerateRequest {
     /// Whether files are written.
     pub fn writes(&self) -> bool {
-        !self.mode.verify && !self.mode.dry_run
+        !self.mode.check && !self.mode.dry_run
     }
 
     /// The dataset of `workload`, with the options that override it.
     pub fn recipe(&self, workload: &Workload) -> Recipe {
         let mut dataset = workload.dataset.clone();
         dataset.num_files_train = self.files.unwrap_or(dataset.num_files_train);
-        spec::recipe(&dataset, workload.profile(self.profile), self.making)
+        spec::recipe(&dataset, workload.profile(self.profile), &self.making)
     }
 
     /// The folder of the dataset. A workload file's own folder counts only if a parameter sets it.
@@ -119,16 +112,6 @@ impl GenerateRequest {
             (None, Some(folder)) => PathBuf::from(folder),
             (None, None) => default_folder(workload),
         }
-    }
-}
-
-/// Parses how objects are verified as they are put.
-fn verify_objects(text: &str) -> Result<Verify, String> {
-    match text.parse()? {
-        Verify::Content => {
-            Err("objects are read by --verify, once all are there: use none, size or crc".into())
-        }
-        other => Ok(other),
     }
 }
 

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::client::{Client, ClientCost};
 use super::distribution::Distribution;
 use super::workload::Workload;
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::location::Location;
+use stormlp_core::names::{Named, unknown};
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
@@ -49,14 +52,31 @@ pub struct RequestedHosts {
 #[derive(clap::Args)]
 #[serde(default)]
 pub struct RunLength {
-    /// Number of epochs [default: the workload's, on a starter dataset 2 at most]
+    /// Number of epochs [default: the workload's; at most 2 on a starter dataset]
     #[arg(long, value_name = "N",
         value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS)))]
     pub epochs: Option<u32>,
 
-    /// Steps per epoch [default: as many as the dataset has]
+    /// Steps per epoch [default: all of the dataset]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub steps: Option<u64>,
+}
+
+/// The dataset that a run makes if its folder has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum NewDataset {
+    /// A small one, for a run of about a minute.
+    Starter,
+    /// The one that MLPerf's rules require on this host.
+    Full,
+}
+
+impl Named for NewDataset {
+    const WHAT: &'static str = "a dataset to generate";
 }
 
 /// Options of a training run. `None` falls back to the workload, then to the default.
@@ -66,40 +86,36 @@ pub struct RunLength {
 #[command(next_help_heading = "The workload")]
 #[serde(default)]
 pub struct TrainRequest {
-    /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
-    /// format
+    /// A built-in workload (see `stormlp workloads`), or a YAML file of MLPerf Storage or DLIO
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
-    /// Accelerator to emulate: v100, a100, h100, b200, mi355; for another set --compute-time [default:
-    /// h100, or the workload's]
+    /// Accelerator to emulate: v100, a100, h100, b200, mi355 [default: h100, or the workload's]
     #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
-    /// Total number of accelerators, shared by all hosts [default: one per process]
+    /// Number of accelerators on all hosts together [default: 1 per process]
     #[arg(short = 'n', long, value_name = "N",
         value_parser = whole::<u32>(1..))]
     pub accelerators: Option<u32>,
 
-    /// Number of accelerators on each host
+    /// Number of accelerators per host
     #[arg(long, value_name = "N",
         conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..))]
     pub accelerators_per_host: Option<u32>,
 
-    /// Rules for read order, read pattern and metrics [default: the workload's edition]
+    /// MLPerf Storage edition for reads and metrics [default: the workload's]
     #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
-    /// Emulated compute time per step, such as 162ms (plain numbers are seconds), or in DLIO's
-    /// format, '{type: normal, mean: 0.3, stdev: 0.02}'
+    /// Compute time per step: 162ms, or as in DLIO, '{type: normal, mean: 0.3, stdev: 0.02}'
     #[arg(long = "compute-time", value_name = "TIME")]
     pub compute: Option<Distribution>,
 
-    /// Add the cost of the official client, so that AU predicts its result: a FILE that `stormlp
-    /// calibrate` saved on this host, dlio for what the workload's format cost on another machine (two
-    /// CPUs of an AMD EPYC, Python 3.11), or none
+    /// Include the overhead of MLPerf's Python client: FILE from `stormlp calibrate`, dlio for a
+    /// built-in estimate, or none
     #[arg(long, value_name = "FILE|dlio|none", default_value = "none")]
-    pub client: Client,
+    pub client_overhead: Client,
 
     /// The cost in that file for the workload's format, read by the command line.
     #[arg(skip)]
@@ -115,50 +131,42 @@ pub struct TrainRequest {
     #[serde(flatten)]
     pub length: RunLength,
 
-    /// Number of scored runs; several are preceded by an unscored warm-up run, like MLPerf's 5
-    /// [default: 1; 5 with --closed]
+    /// Number of scored runs; 2 or more follow an unscored one [default: 1; 5 with --closed]
     #[arg(long, value_name = "N",
         value_parser = whole::<u32>(1..=u64::from(MAX_RUNS)))]
     pub runs: Option<u32>,
 
-    /// Enforce MLPerf's closed rules, and list all violations
+    /// Enforce MLPerf's closed rules
     #[arg(long)]
     pub closed: bool,
 
-    /// Workload parameters to override, as in mlpstorage: reader.read_threads=8, reader.batch_size=4,
-    /// reader.prefetch_size=2, train.seed=7, checkpoint.checkpoint_folder=DIR (docs/training.md has all)
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    /// Override a key of the workload, such as reader.read_threads=8; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
     pub params: Vec<String>,
 
-    /// Dataset folder, with samples in train/ and valid/, or s3://bucket/prefix, at the endpoint or
-    /// endpoints (a,b) of AWS_ENDPOINT_URL [default: ./stormlp-data/WORKLOAD]
+    /// Dataset folder, or s3://bucket/prefix [default: ./stormlp-data/WORKLOAD]
     #[arg(short = 'd', long, value_name = "DIR", help_heading = "The dataset",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub dir: Option<Location>,
 
-    /// Number of training files to use
+    /// Number of training files
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..),
         help_heading = "The dataset")]
     pub files: Option<u64>,
 
-    /// Generate the dataset if the folder is empty, in any folder
-    #[arg(long, help_heading = "The dataset")]
-    pub generate: bool,
+    /// Generate the dataset if it is missing: starter (small), or full (by MLPerf's rules for this
+    /// host) [default without a value: starter]
+    #[arg(long, value_name = "starter|full", num_args = 0..=1, require_equals = true,
+        default_missing_value = "starter", help_heading = "The dataset")]
+    pub generate: Option<NewDataset>,
 
-    /// Generate the dataset required by MLPerf's rules for this host, not a starter dataset
-    #[arg(long, help_heading = "The dataset")]
-    pub full: bool,
-
-    /// Path: buffered and cpu read to host memory; page-cache, cpu-gpu and cpu-async-gpu to GPU
-    /// memory, or host memory that emulates it; gds, gds-async and gds-batch require libcufile (see
-    /// `stormlp doctor`); null reads nothing and needs no dataset: it shows this host's upper limit for
-    /// the workload [default: buffered, or cpu if the workload sets odirect]
+    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, cpu-async-gpu, gds, gds-async, gds-batch,
+    /// or null (no reads: the upper limit of this host) [default: buffered, or cpu with odirect]
     #[arg(long, value_name = "PATH", help_heading = "Reading")]
     pub path: Option<PathKind>,
 
-    /// Accelerator memory: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over which the
-    /// accelerators are dealt, or host for emulation in host memory [default: the first GPU, else
-    /// host]
+    /// GPUs, assigned to accelerators round-robin: cuda:0, cuda:0,cuda:1, all; or host to emulate one
+    /// [default: first GPU, otherwise host]
     #[arg(long, value_name = "LIST", help_heading = "Reading")]
     pub device: Option<Devices>,
 
@@ -166,23 +174,21 @@ pub struct TrainRequest {
     #[arg(long, value_name = "gds", help_heading = "Reading", value_parser = Requirement::of_cufile)]
     pub require: Option<Requirement>,
 
-    /// Drop files from the page cache before each epoch, and verify it [default for a starter
+    /// Page cache before each epoch: cold (files dropped), as-is [default: as-is; cold for a starter
     /// dataset]
-    #[arg(long, help_heading = "Reading")]
-    pub cold: bool,
+    #[arg(long, value_name = "STATE", help_heading = "Reading")]
+    pub cache: Option<CacheChoice>,
 
-    /// Verify objects: none, size (sizes and ETags), crc (checksums too: HEAD tells those of objects
-    /// that are read in ranges)
-    #[serde(default)]
+    /// Checks of objects: none, size (sizes and ETags), crc (checksums too)
     #[arg(long, value_name = "HOW", default_value = "size", help_heading = "Reading",
-            value_parser = verify)]
-    pub verify: Verify,
+        value_parser = Verify::of_objects)]
+    pub checksum: Verify,
 
     /// I/O engine: auto, uring, tokio-uring, psync
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")]
     pub engine: EngineChoice,
 
-    /// I/O threads of this process [default: one per CPU, or one per read where reads block]
+    /// I/O threads of this process [default: one per CPU, or per blocking read]
     #[arg(short = 't', long, value_name = "N", value_parser = whole::<u32>(1..=1024),
         help_heading = "Reading")]
     pub threads: Option<u32>,
@@ -191,20 +197,18 @@ pub struct TrainRequest {
     #[command(flatten)]
     pub threading: Threading,
 
-    /// Find the largest number of accelerators that meets the workload's threshold; drops files
-    /// from the page cache before each run
+    /// Find the maximum number of accelerators that pass, each run with a cold page cache
     #[arg(long,
         conflicts_with_all = ["accelerators", "closed", "mlperf_output"],
         help_heading = "How many accelerators")]
     pub find_max: bool,
 
-    /// Full runs with the result and with one accelerator more; with 0, the result is based on
-    /// probes, each with 99 % confidence [default: 1]
+    /// Full runs at the maximum and above it; with 0, short probes decide [default: 1]
     #[arg(long, value_name = "N", requires = "find_max",
         value_parser = whole::<u32>(0..=100), help_heading = "How many accelerators")]
     pub confirm: Option<u32>,
 
-    /// Resume the search of a saved report, with the same options
+    /// Continue the search of a saved report, with the same options
     #[arg(
         long,
         value_name = "REPORT",
@@ -259,7 +263,9 @@ impl TrainRequest {
         self.starter = true;
         self.length.epochs = Some(self.starter_epochs(workload));
         let cached = self.path.map_or(!workload.reader.odirect, PathKind::uses_page_cache);
-        self.cold |= cached && !self.follows_rules();
+        if cached && !self.follows_rules() {
+            self.cache.get_or_insert(CacheChoice::Cold);
+        }
     }
 
     /// The epochs of a run on a starter set. A workload file has the number that its author wants.
@@ -276,30 +282,30 @@ impl TrainRequest {
 
     /// Whether the run is one of a benchmark, or a search with rules of its own.
     fn follows_rules(&self) -> bool {
-        self.closed || self.full || self.find_max || self.keep_step_times
+        self.closed || self.is_full() || self.find_max || self.keep_step_times
     }
 
     /// The cost of the client to account for, where it reads `format`.
     pub fn client_cost(&self, format: DataFormat) -> Option<ClientCost> {
-        match self.client {
+        match self.client_overhead {
             Client::None => None,
             Client::Dlio => ClientCost::known(format),
             Client::Calibrated(_) => self.calibrated,
         }
     }
 
+    /// Whether the run may make the dataset that MLPerf's rules require.
+    pub fn is_full(&self) -> bool {
+        self.generate == Some(NewDataset::Full)
+    }
+
+    /// Whether files are dropped from the page cache before each epoch.
+    pub fn is_cold(&self) -> bool {
+        self.cache == Some(CacheChoice::Cold)
+    }
+
     /// Whether nothing is read.
     pub fn is_null(&self) -> bool {
         self.path == Some(PathKind::Null)
-    }
-}
-/// Parses a way to verify; samples are dropped, so their content cannot be.
-fn verify(text: &str) -> Result<Verify, String> {
-    match text.parse()? {
-        Verify::Content => {
-            let instead = "use none, size or crc, or `stormlp datagen --verify` for all content";
-            Err(format!("samples are not looked at: {instead}"))
-        }
-        other => Ok(other),
     }
 }

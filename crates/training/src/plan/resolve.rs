@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
         let (workload, request) = (self.workload, self.request);
         let profile = workload.profile(request.profile);
         let path = self.path();
-        check_objects_only(path, request.verify, &mut self.problems);
+        check_objects_only(path, request.checksum, &mut self.problems);
         let of_files = self.split(profile);
         let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);
         let data = self.data(path, &of_files);

@@ -63,7 +63,7 @@ fn unet3d_on_h100_is_v2s_run() {
     );
     assert_eq!(plan.checkpoint.as_ref().unwrap().bytes, 10_240);
     insta::assert_snapshot!(warning_lines(&got), @r"
-    the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; `--full` makes a comparable dataset, see `stormlp datasize` for its size
+    the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; use --generate=full for a comparable dataset; `stormlp datasize` shows its size
     an epoch has 24 steps, MLPerf requires 500; use more files
     ");
 }
@@ -357,7 +357,7 @@ fn processes_of_one_host_share_its_cpus() {
     let unet3d = workload("unet3d", "h100");
     let cpus = |hosts| {
         let request = TrainRequest {
-            client: Client::Dlio,
+            client_overhead: Client::Dlio,
             accelerators: Some(4),
             hosts: Some(RequestedHosts {
                 accelerators: vec![1; 4],

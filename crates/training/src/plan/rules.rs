@@ -295,8 +295,8 @@ fn data(plan: &TrainPlan, host: &HostFacts, hosts: Option<&RequestedHosts>) -> O
             format!("{files} in the dataset")
         };
         format!(
-            "{found}; five times this host's memory and 500 steps per epoch require {} (use --full; see \
-             `stormlp datasize` for the calculation)",
+            "{found}; five times this host's memory and 500 steps per epoch require {} (use --generate=full; \
+             `stormlp datasize` shows the calculation)",
             needed.files
         )
     })

@@ -68,7 +68,7 @@ fn every_broken_rule_is_named_with_its_number() {
     rule 10.1 of v2.0: reader.prefetch_size is 5; it may be 0 to 2
     rule 10.1 of v2.0: --path page-cache; it must be buffered, or cpu (O_DIRECT) for unet3d
     rule 10.1 of v2.0: --engine may not be set
-    rule 7 of v2.0: 14 files in the dataset; five times this host's memory and 500 steps per epoch require 2000 (use --full; see `stormlp datasize` for the calculation)
+    rule 7 of v2.0: 14 files in the dataset; five times this host's memory and 500 steps per epoch require 2000 (use --generate=full; `stormlp datasize` shows the calculation)
     rule 6.6 of v2.0: 2 runs requested; a result needs 5 scored runs after a warm-up (--runs 5)
     ");
 }

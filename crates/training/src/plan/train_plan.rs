@@ -102,7 +102,7 @@ impl TrainPlan {
         let as_official = (self.profile == Profile::V3).then_some(HEAD_FROM_BYTES);
         // Nothing else tells the checksum of an object that is read in ranges.
         let of_ranges = self.transport.chunk_bytes + 1;
-        let for_checksums = (self.request.verify == Verify::Crc).then_some(of_ranges);
+        let for_checksums = (self.request.checksum == Verify::Crc).then_some(of_ranges);
         as_official.into_iter().chain(for_checksums).min()
     }
 

@@ -76,7 +76,7 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
         let how = format!("is less than {MEMORY_MULTIPLE} times this host's memory");
         (WarningKind::NotComparable, how)
     };
-    let cold = if fits && plan.request.cold {
+    let cold = if fits && plan.request.is_cold() {
         "; its files are dropped from the page cache before each epoch"
     } else {
         ""
@@ -89,7 +89,7 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
                 ByteSize(plan.data.bytes),
                 ByteSize(memory)
             ),
-            "`--full` makes a comparable dataset, see `stormlp datasize` for its size",
+            "use --generate=full for a comparable dataset; `stormlp datasize` shows its size",
         )
     })
 }
@@ -140,8 +140,8 @@ pub fn upper_bound_warning(
                 "AU is an upper bound: it does not include DLIO's own cost; with {cost} the official \
                  tool would reach about {official_percent:.1} %, below {threshold_percent} %"
             ),
-            "measure DLIO's cost on this host with `stormlp calibrate`, and run again with --client \
-             FILE",
+            "measure DLIO's cost on this host with `stormlp calibrate`, and repeat with \
+             --client-overhead FILE",
         )
     })
 }

@@ -97,7 +97,7 @@ const APART: [&str; 14] = [
 ];
 /// Names of plan parts that differ from their keys.
 const NAMES: [(&str, &str); 5] = [
-    ("client", "option --client"),
+    ("client", "option --client-overhead"),
     ("compute", "compute time"),
     ("metric", "parameters metric.*"),
     ("preprocess", "parameter reader.preprocess_time"),

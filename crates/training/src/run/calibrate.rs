@@ -69,7 +69,7 @@ fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
         steps_per_epoch: plan.steps_per_epoch.min(most.max(4)),
         checkpoint: None,
         request: TrainRequest {
-            cold: false,
+            cache: None,
             keep_step_times: false,
             tune: Tuned(MachineTune { telemetry: Telemetry::Off, ..plan.request.tune.0.clone() }),
             ..plan.request.clone()

@@ -65,8 +65,8 @@ impl Data {
 /// A dataset to generate or complete.
 pub struct MissingDataset {
     plan: GeneratePlan,
-    /// What is there now, and what the files are called, in words.
-    words: [&'static str; 2],
+    /// What is there now; what stands before the bytes to write, and before the files.
+    words: [&'static str; 3],
 }
 
 /// A dataset to generate.
@@ -75,7 +75,7 @@ struct NewData {
     existing: Existing,
     /// Whether it is small, made without being asked for.
     starter: bool,
-    words: [&'static str; 2],
+    words: [&'static str; 3],
 }
 
 /// The location of the dataset, and whether stormlp may generate one there without being asked.
@@ -102,18 +102,23 @@ fn to_begin(
     facts: &HostFacts,
     (begun, folder): (Option<&ManifestHead>, &Path),
 ) -> Result<NewData, Failure> {
-    let (existing, starter) = (Existing::Resume, !request.full);
+    let (existing, starter) = (Existing::Resume, !request.is_full());
     if let Some(head) = begun {
-        let words = ["an unfinished dataset", "the rest of its"];
+        let words = ["an unfinished dataset", "at most ", ""];
         return Ok(NewData { files: head.train_files, existing, starter: head.starter, words });
     }
-    if request.full {
+    if request.is_full() {
         let files = full_files(workload, request, facts)?;
-        return Ok(NewData { files, existing, starter, words: ["no dataset", "the full one of"] });
+        return Ok(NewData {
+            files,
+            existing,
+            starter,
+            words: ["no dataset", "", "full dataset, "],
+        });
     }
     let files = request.files.map_or_else(|| starter::files(workload, request, folder), Ok)?;
     starter::shape(workload, files);
-    Ok(NewData { files, existing, starter, words: ["no dataset", "a starter one of"] })
+    Ok(NewData { files, existing, starter, words: ["no dataset", "", "starter dataset, "] })
 }
 
 /// Finds the dataset, or chooses a starter set, and checks it against the workload. Nothing is
@@ -132,14 +137,14 @@ pub fn find(
     let workload = &mut as_asked.clone();
     let datagen = place.datagen(&request.workload);
     let found = scan(&*session.storage, &place.folder, workload)?;
-    let may_generate = place.is_default || request.generate || request.full;
+    let may_generate = place.is_default || request.generate.is_some();
     let begun =
         found.as_ref().and_then(|found| found.record.as_ref()).map(|record| record.head.clone());
     let direct = direct_support(workload, request, &place.folder, found.as_ref());
     if let Some(head) = begun.as_ref().filter(|head| head.starter) {
         starter::shape(workload, head.train_files);
     }
-    if request.full {
+    if request.is_full() {
         refuse_smaller(workload, request, facts, &place.folder, found.as_ref())?;
     }
     let whole = found
@@ -190,7 +195,7 @@ fn to_make(
 ) -> Result<Data, Failure> {
     let NewData { files, existing, starter, words } = new;
     workload.dataset.num_files_train = files;
-    let recipe = spec::recipe(&workload.dataset, profile, DatasetDefaults::default());
+    let recipe = spec::recipe(&workload.dataset, profile, &DatasetDefaults::default());
     generate::check_room(&*session.storage, &folder, &recipe).map_err(generation)?;
     let dataset = Dataset::new(recipe)?;
     Ok(Data {
@@ -215,7 +220,7 @@ impl MissingDataset {
     /// # Errors
     /// With exit code 4 if it does not fit, 5 if storage fails, 130 if the user stops it.
     pub fn make(&self, session: &Session) -> Result<Inventory, Failure> {
-        self.announce("making", session);
+        self.announce("writing", session);
         let GeneratePlan { folder, dataset, .. } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop).map_err(generation)?;
         let made = inventory::scan(&*session.storage, folder, dataset.recipe().format.name())
@@ -231,7 +236,7 @@ impl MissingDataset {
         generate::check_space(&self.plan).map_err(generation)
     }
 
-    /// Prints what `verb` applies to: number of files, bytes and estimated time.
+    /// Prints the bytes that `verb` applies to, number of files and estimated time.
     pub fn announce(&self, verb: &str, session: &Session) {
         if session.quiet {
             return;
@@ -239,12 +244,12 @@ impl MissingDataset {
         let bytes = self.plan.dataset.total_bytes();
         let files = self.plan.dataset.files();
         let seconds = bytes as f64 / WRITE_BYTES_PER_SECOND + files as f64 * FILE_SECONDS;
-        let [there, made] = self.words;
+        let [there, most, kind] = self.words;
         session.say(format!(
-            "{there} in {}: {verb} {made} {}, {}, in about {}",
+            "{there} in {}: {verb} {most}{} ({kind}{}), about {}",
             self.plan.folder.display(),
-            counted(files, "file"),
             ByteSize(bytes),
+            counted(files, "file"),
             format_duration(seconds.max(1.0))
         ));
     }
@@ -254,10 +259,10 @@ impl MissingDataset {
 /// datasets, and the manifest's numbers.
 fn made_with(head: &ManifestHead, request: &TrainRequest) -> String {
     let asked = request.params.iter().filter(|param| param.starts_with("dataset."));
-    let asked: String = asked.map(|param| shell_word(param) + " ").collect();
+    let asked: String = asked.map(|param| format!("--params {} ", shell_word(param))).collect();
     format!(
-        " --files {} --seed {} --edition {} --params {asked}dataset.num_samples_per_file={} \
-         dataset.num_files_eval={}",
+        " --files {} --tune seed={} --edition {} {asked}--params dataset.num_samples_per_file={} \
+         --params dataset.num_files_eval={}",
         head.train_files, head.seed, head.profile, head.samples_per_file, head.valid_files
     )
 }
@@ -382,17 +387,15 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
         Cause::Machine,
         format!("{} contains no {} files of a dataset", folder.display(), workload.dataset.format),
     )
-    .with_help(format!(
-        "make one with `{datagen}`, or let this run make a starter set with --generate"
-    ))
+    .with_help(format!("make one with `{datagen}`, or add --generate for a starter dataset"))
 }
 
 /// The dataset described by `spec`.
 fn dataset(spec: &DatasetSpec, profile: Profile) -> Result<Dataset, Failure> {
-    Ok(Dataset::new(spec::recipe(spec, profile, DatasetDefaults::default()))?)
+    Ok(Dataset::new(spec::recipe(spec, profile, &DatasetDefaults::default()))?)
 }
 
-/// `--full` requests a set whose folder may contain a smaller one.
+/// `--generate=full` requests a set whose folder may contain a smaller one.
 fn refuse_smaller(
     workload: &Workload,
     request: &TrainRequest,
@@ -412,7 +415,7 @@ fn refuse_smaller(
         return Ok(());
     }
     let fact = format!(
-        "{} contains a dataset of {}, --full requires {wanted}",
+        "{} contains a dataset of {}, --generate=full requires {wanted}",
         folder.display(),
         counted(there, "training file")
     );

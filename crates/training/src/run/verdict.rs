@@ -50,8 +50,8 @@ pub fn verdict(
         return Verdict {
             limited_by: Bound::Client,
             sentence: format!(
-                "client-bound: AU {au:.1} % is within {NEAR_CEILING_POINTS:.0} points of the \
-                 {:.1} % that this host reaches on infinitely fast storage",
+                "client-bound: AU {au:.1} % is within {NEAR_CEILING_POINTS:.0} points of this \
+                 host's upper limit, {:.1} % (no storage)",
                 ceiling.profile
             ),
         };
@@ -74,8 +74,7 @@ fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     Verdict {
         limited_by: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
         sentence: format!(
-            "the ceiling of this host for {} of this workload: AU {au:.1} % on infinitely fast \
-             storage",
+            "upper limit of this host: AU {au:.1} % with {} (no storage)",
             counted(u64::from(plan.accelerators), "accelerator")
         ),
     }
@@ -123,18 +122,18 @@ fn sentence(
         }
         Bound::ReadAhead => format!("AU {au:.1} % is largely due to prefetched samples"),
         Bound::Storage => format!(
-            "storage-bound: {:.0} % of the wait for data was spent in storage{}",
+            "storage-bound: {:.0} % of the wait for data was storage{}",
             of_counted(waiting.storage),
             slowest_epoch(plan, epochs)
         ),
         Bound::Client => format!(
-            "client-bound: for {:.0} % of the wait for data, storage was idle while this host worked; {}",
+            "client-bound: {:.0} % of the wait for data was this host; {}",
             of_counted(waiting.cpu),
             spare_the_host(plan, epochs, waiting)
         ),
         Bound::StorageAndClient => format!(
-            "bound by both storage and client: {:.0} % of the wait for data was spent in \
-             storage, {:.0} % in this host{}; {}",
+            "bound by storage and client: {:.0} % of the wait for data was storage, {:.0} % this \
+             host{}; {}",
             of_counted(waiting.storage),
             of_counted(waiting.cpu),
             slowest_epoch(plan, epochs),
@@ -207,7 +206,7 @@ fn slowest_epoch(plan: &TrainPlan, epochs: &[&EpochReport]) -> String {
         return busy;
     }
     format!(
-        "{busy}: while AU counted, epoch {} got {came:.2} of the {demand:.2} GB/s that {} would take",
+        "{busy}: epoch {} got {came:.2} of the {demand:.2} GB/s that {} need",
         worst.epoch,
         counted(u64::from(plan.accelerators), "accelerator")
     )

@@ -112,7 +112,7 @@ fn one_accelerator_is_not_advised_to_use_fewer() {
 
 #[test]
 fn client_cost_per_step_is_not_met_with_advice_to_read_faster() {
-    let request = TrainRequest { client: Client::Dlio, ..TrainRequest::default() };
+    let request = TrainRequest { client_overhead: Client::Dlio, ..TrainRequest::default() };
     let plan = plan(&request);
     let steps = plan.steps_per_epoch as f64
         * ClientCost::known(plan.data.format).unwrap().step_seconds_of(plan.batch_size);

@@ -138,7 +138,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     let epochs = report.results.scored_epochs();
     let shares: Option<Vec<f64>> = epochs.iter().map(|epoch| epoch.cached_share).collect();
     let fact = match shares {
-        _ if !report.plan.request.cold => return None,
+        _ if !report.plan.request.is_cold() => return None,
         None => {
             "it is not known whether the page cache was empty: the kernel tells only those who \
                  may write to the files"

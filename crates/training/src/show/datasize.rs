@@ -19,6 +19,8 @@ pub struct SizeAnswer {
     /// Accelerators, hosts and their memory, batch, samples, profile.
     #[serde(flatten)]
     pub request: SizeRequest,
+    /// Whether the memory is this host's, and was not given for all of them.
+    pub host_memory_assumed: bool,
     /// Files, bytes, subfolders, steps, binding.
     #[serde(flatten)]
     pub size: DataSize,
@@ -51,6 +53,7 @@ impl SizeAnswer {
             workload: workload.name.clone(),
             accelerator: workload.accelerator.clone(),
             request,
+            host_memory_assumed: asked.host.is_none(),
             size,
             run_seconds: steps * workload.train.computation_time.mean_seconds(),
             folder: asked.folder(workload).display().to_string(),
@@ -63,30 +66,32 @@ impl SizeAnswer {
 /// Renders the answer as a document.
 pub fn datasize(answer: &SizeAnswer) -> Document {
     let SizeAnswer { request, size, .. } = answer;
+    let memory = ByteSize(request.host_memory_bytes);
+    let assumed = if answer.host_memory_assumed { ", as on this host (assumed)" } else { "" };
+    let each =
+        if request.hosts > 1 { format!(" with {memory} each{assumed}") } else { String::new() };
     let mut document = Document::new(format!(
-        "{} files, {} for {} on {} {} on {}, edition {} ({})",
+        "{} files, {} for {} on {} {}, on {}{each}",
         size.files,
         ByteSize(size.bytes),
         answer.workload,
         request.accelerators,
         answer.accelerator,
         counted(request.hosts, "host"),
-        request.profile.edition(),
-        request.profile.describe()
     ));
     let facts = &mut document.brief;
+    facts.add("edition", format!("{} ({})", request.profile.edition(), request.profile.describe()));
+    facts.add("memory", format!("{memory} per host{assumed}"));
     facts.add("bytes", size.bytes);
     facts.add(
         "decided by",
         match size.binding {
             Binding::Memory => format!(
-                "{MEMORY_MULTIPLE} times the memory of {} with {} (the steps alone would need {})",
-                counted(request.hosts, "host"),
-                ByteSize(request.host_memory_bytes),
+                "{MEMORY_MULTIPLE} times the memory of all hosts (the steps alone need {})",
                 counted(size.files_for_steps, "file")
             ),
             Binding::Steps => format!(
-                "{MIN_STEPS} steps an epoch (the memory alone would need {})",
+                "{MIN_STEPS} steps per epoch (the memory alone needs {})",
                 counted(size.files_for_memory, "file")
             ),
         },
@@ -98,7 +103,7 @@ pub fn datasize(answer: &SizeAnswer) -> Document {
             count => format!("{count} advised (--params dataset.num_subfolders_train={count})"),
         },
     );
-    facts.add("steps", format!("{} an epoch", size.steps_per_epoch));
+    facts.add("steps", format!("{} per epoch", size.steps_per_epoch));
     let run = format_duration(answer.run_seconds);
     facts.add("run", format!("at least {run} of compute"));
     let fits = match (answer.free_bytes, answer.fits) {

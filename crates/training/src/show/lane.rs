@@ -100,9 +100,9 @@ impl Lane for TrainResults {
         settings.add("compute", plan.compute, &["compute"]);
         let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
         settings.add("client", client, &["client"]);
-        settings.add("cold", switch(plan.request.cold), &[]);
-        if plan.request.verify != Verify::default() {
-            settings.add("verify", plan.request.verify.words(), &[]);
+        settings.add("cold", switch(plan.request.is_cold()), &[]);
+        if plan.request.checksum != Verify::default() {
+            settings.add("checksum", plan.request.checksum.words(), &[]);
         }
         settings
     }

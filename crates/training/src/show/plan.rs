@@ -11,7 +11,7 @@ use stormlp_show::document::{Document, Facts};
 fn runs(plan: &TrainPlan) -> String {
     match plan.runs {
         0 | 1 => "1".to_string(),
-        all => format!("a warm-up and {} that are scored", all - 1),
+        all => format!("{} scored, after a warm-up", all - 1),
     }
 }
 
@@ -19,44 +19,53 @@ fn runs(plan: &TrainPlan) -> String {
 pub fn plan(plan: &TrainPlan) -> Document {
     let mut document = Document::new(format!("plan of {}", setting(plan)));
     let (brief, facts) = (&mut document.brief, &mut document.facts);
-    let folder = match &plan.data.folder {
-        Some(folder) => folder.to_string(),
-        None => "null storage: nothing is read".to_string(),
-    };
-    brief.add("folder", folder);
-    brief.add("data", data(plan));
+    brief.add("dataset", dataset(plan));
     brief.add(
-        "steps",
+        "run",
         format!(
-            "{} an epoch, each {} samples on {}; epochs: {}, runs: {}",
-            plan.steps_per_epoch,
-            plan.batch_size,
-            counted(u64::from(plan.accelerators), "accelerator"),
+            "{} epochs of {}, {} samples per step and accelerator; runs: {}",
             plan.epochs,
+            counted(plan.steps_per_epoch, "step"),
+            plan.batch_size,
             runs(plan)
         ),
     );
-    brief.add("compute", format!("{} a step", plan.compute));
-    if !plan.preprocess.is_zero() {
-        facts.add("preprocess", format!("{} a sample", plan.preprocess));
-    }
+    brief.add("time", time(plan));
+    brief.add("demand", demand(plan));
     client(plan, brief, facts);
+    brief.add("path", path(plan));
+    brief.add("memory", format!("about {} of this host", ByteSize(plan.memory_bytes)));
+    facts.add("compute", format!("{} per step", plan.compute));
+    if !plan.preprocess.is_zero() {
+        facts.add("preprocess", format!("{} per sample", plan.preprocess));
+    }
     facts.add("loader", loader(plan));
     facts.add("reads", reads(plan));
-    brief.add("path", path(plan));
     transport(plan, facts);
-    let MetricPlan { threshold_percent, exclude_start_steps, exclude_end_steps } = &plan.metric;
-    brief.add(
+    let MetricPlan { exclude_start_steps, exclude_end_steps, .. } = &plan.metric;
+    facts.add(
         "AU",
         format!(
-            "threshold {threshold_percent:.1} %; the first {exclude_start_steps} and last \
-             {exclude_end_steps} steps of a block are left out"
+            "without the first {exclude_start_steps} and last {exclude_end_steps} steps of an \
+             epoch, or of the part between two checkpoints"
         ),
     );
     between_epochs(plan, facts);
-    brief.add("demand", demand(plan));
-    brief.add("memory", format!("about {}", ByteSize(plan.memory_bytes)));
     document
+}
+
+/// The files to read.
+fn dataset(plan: &TrainPlan) -> String {
+    let data = &plan.data;
+    let Some(folder) = &data.folder else {
+        return "none: no storage is read".to_string();
+    };
+    format!(
+        "{} in {} of {folder}, {} in each",
+        ByteSize(data.bytes),
+        counted(data.files, &format!("{} file", data.format)),
+        counted(data.samples_per_file, "sample")
+    )
 }
 
 /// The official client's own work, if it is added.
@@ -151,7 +160,7 @@ fn reads(plan: &TrainPlan) -> String {
 }
 
 fn path(plan: &TrainPlan) -> String {
-    let cold = if plan.request.cold {
+    let cold = if plan.request.is_cold() {
         "; files are dropped from the page cache before each epoch"
     } else {
         ""
@@ -159,14 +168,25 @@ fn path(plan: &TrainPlan) -> String {
     format!("{} ({}){cold}", plan.transport.path, plan.transport.path.route())
 }
 
+/// The minimum length of a run.
+fn time(plan: &TrainPlan) -> String {
+    let seconds = plan.compute_seconds();
+    if seconds <= 0.0 {
+        return "as long as the reads: no compute is emulated".to_string();
+    }
+    format!("at least {} of compute per run", format_duration(seconds))
+}
+
+/// The rate that storage must deliver to pass.
 fn demand(plan: &TrainPlan) -> String {
-    let demand = plan.demand_bytes_per_second();
+    let demand = plan.demand_bytes_per_second() / GIB as f64;
+    let threshold_percent = plan.metric.threshold_percent;
     if !demand.is_finite() {
         return "no compute: as fast as storage allows".to_string();
     }
     format!(
-        "{:.2} GiB/s at an AU of 100 %; at least {} of compute in a run",
-        demand / GIB as f64,
-        format_duration(plan.compute_seconds())
+        "storage must deliver about {:.2} GiB/s to pass (AU {threshold_percent:.1} %); at most \
+         {demand:.2} GiB/s is used (AU 100 %)",
+        demand * threshold_percent / 100.0
     )
 }

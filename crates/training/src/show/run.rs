@@ -22,6 +22,8 @@ use stormlp_show::records::Records;
 use stormlp_show::series::TimeSummary;
 use stormlp_show::{objects, storage, telemetry};
 
+/// What the columns of a wait hold.
+const WAITING: &str = "wait in seconds, summed over all accelerators";
 /// Label for a mean over epochs, if there were several runs.
 const SCORED_MEAN: &str = "mean of all scored runs";
 /// Label for a sum over epochs, in the same way.
@@ -81,18 +83,18 @@ pub fn document(report: &TrainReport) -> Document {
 fn of_run(report: &TrainReport) -> Document {
     let mut document = Document::new(headline(report));
     setup(report, &mut document);
-    verdict(report, &mut document.brief);
     storage::describe(&report.head.host, &mut document.facts);
     if report.results.runs.is_empty() {
-        document.table(epochs(report));
+        document.section(&format!("Epochs; {WAITING}"), Some(epochs(report)));
     } else {
-        document.details("Epochs of the last run", Some(epochs(report)));
+        document.details(&format!("Epochs of the last run; {WAITING}"), Some(epochs(report)));
     }
     let results = &report.results;
     hosts::section(&results.hosts, results.group.as_ref(), "steps", &mut document);
     if !report.results.runs.is_empty() {
         document.table(runs(report));
     }
+    verdict(report, &mut document.section("", None).facts);
     let latency = &report.results.latency;
     let waits = [
         // The first step of an epoch waits for a cold loader, and has its own column.
@@ -180,12 +182,12 @@ fn headline(report: &TrainReport) -> String {
     let verdict = if report.results.meets_threshold { "PASS" } else { "FAIL" };
     match &report.ending {
         Ending::Complete => format!(
-            "{verdict}: AU {}{:.2} %{}; {} requires {:.1} %",
+            "{verdict}: AU {}{:.2} % ({} requires {:.1} %{})",
             if is_upper_bound(report) { "up to " } else { "" },
             report.results.mean.au_percent.profile,
-            remarks(report),
             report.plan.workload,
-            report.plan.metric.threshold_percent
+            report.plan.metric.threshold_percent,
+            remarks(report)
         ),
         Ending::Unfinished => {
             "no result yet: unfinished; the run is still going, or was killed".to_string()
@@ -197,7 +199,7 @@ fn headline(report: &TrainReport) -> String {
     }
 }
 
-/// What the figure depends on, in parentheses: ` (starter set, cold, 2 epochs)`.
+/// What the figure depends on: `; starter set, cold, 2 epochs`.
 fn remarks(report: &TrainReport) -> String {
     let request = &report.plan.request;
     let mut remarks: Vec<String> = Vec::new();
@@ -210,7 +212,7 @@ fn remarks(report: &TrainReport) -> String {
         remarks.push(format!("{processes}{join} {accelerators}"));
     }
     if request.starter {
-        let cold = if request.cold { "cold, " } else { "" };
+        let cold = if request.is_cold() { "cold, " } else { "" };
         let epochs = counted(u64::from(report.plan.epochs), "epoch");
         remarks.push(format!("starter set, {cold}{epochs}"));
     }
@@ -223,7 +225,7 @@ fn remarks(report: &TrainReport) -> String {
     if is_from_memory(report) {
         remarks.push("mostly read from memory".to_string());
     }
-    if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) }
+    if remarks.is_empty() { String::new() } else { format!("; {}", remarks.join(", ")) }
 }
 
 /// Whether the official client's own cost, which the figure leaves out, could turn the verdict.
@@ -256,9 +258,9 @@ fn verdict(report: &TrainReport, facts: &mut Facts) {
     facts.add("verdict", format!("{}{beside}", found.sentence));
     if let Some(calibration) = &report.results.calibration {
         facts.add(
-            "ceiling",
+            "host",
             format!(
-                "AU {:.2} %, {:.1} samples/s on this host with infinitely fast storage",
+                "upper limit of this host: AU {:.2} %, {:.1} samples/s (no storage)",
                 calibration.au_percent.profile, calibration.samples_per_second
             ),
         );
@@ -274,7 +276,7 @@ fn setup(report: &TrainReport, document: &mut Document) {
     }
     let from = match &plan.data.folder {
         Some(folder) => format!("{} in {}", ByteSize(plan.data.bytes), folder),
-        None => "null storage, nothing is read".to_string(),
+        None => "no storage: nothing is read".to_string(),
     };
     let files = counted(plan.data.files, &format!("{} file", plan.data.format));
     brief.add("data", format!("{files}, {from}"));

@@ -1,4 +1,4 @@
-//! Reads a saved calibration for `--client FILE`.
+//! Reads a saved calibration for `--client-overhead FILE`.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use stormlp_training::plan::client::unknown_cost;
 
 use crate::commands::workloads::read_text;
 
-const HOW: &str = "`stormlp calibrate` measures and saves one; --client dlio takes the cost of another \
-                   machine, none takes none";
+const HOW: &str = "`stormlp calibrate` measures and saves one; --client-overhead dlio uses the cost of \
+                   another machine, none adds none";
 const HOW_OF_CHECKPOINTS: &str = "`stormlp calibrate` measures and saves one; what checkpoints cost on \
                                   another machine is not known";
 

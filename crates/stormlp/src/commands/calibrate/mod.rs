@@ -1,4 +1,4 @@
-//! `stormlp calibrate`: measures what DLIO itself costs on this host, for `--client FILE`.
+//! `stormlp calibrate`: measures what DLIO itself costs on this host, for `--client-overhead FILE`.
 
 mod client;
 mod dlio;
@@ -26,7 +26,7 @@ pub(crate) use client::{calibrated, calibrated_checkpoints};
 Examples:
   stormlp calibrate                                   all formats, with the DLIO of python3
   stormlp calibrate --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz,tfrecord
-  stormlp train unet3d --client dlio-calibration.json     then predicts what DLIO would report
+  stormlp train unet3d --client-overhead dlio-calibration.json     then predicts what DLIO would report
   stormlp checkpoint llama3-8b --client-overhead dlio-calibration.json        the same of checkpoints
 
 Takes about two minutes for each format, and 1.3 GB in --dir, which are removed at the end. Other work
@@ -101,7 +101,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     args.format.print(&calibration, training::calibration)?;
     if !session.quiet {
-        output::say(format!("saved: {0}; use it with --client {0}", args.save.display()));
+        output::say(format!("saved: {0}; use it with --client-overhead {0}", args.save.display()));
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use clap::Command;
 use clap::builder::PossibleValuesParser;
-use stormlp_checkpoint::plan::{CacheChoice, CheckpointProfile, FsyncPolicy, Mode, builtin};
+use stormlp_checkpoint::plan::{CheckpointProfile, FsyncPolicy, Mode, builtin};
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::names::VariantNames;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
@@ -14,6 +15,7 @@ use stormlp_kvcache::plan::{Layout, Model};
 use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
+use stormlp_training::plan::request::NewDataset;
 
 /// Commands, an argument of all of them, and its values.
 type Offer = (&'static str, &'static str, Vec<&'static str>);
@@ -45,10 +47,10 @@ fn all() -> Vec<Offer> {
         ("gds", "buffer_memory", MemoryKind::VARIANTS.to_vec()),
         ("gds train datagen checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
         ("kvcache", "engine", vec!["auto", "uring", "psync"]),
-        ("gds checkpoint", "checksum", vec!["none", "size", "crc"]),
-        ("checkpoint", "cache", CacheChoice::VARIANTS.to_vec()),
-        ("train", "verify", vec!["none", "size", "crc"]),
-        ("datagen", "verify_objects", vec!["none", "size", "crc"]),
+        ("gds train checkpoint datagen", "checksum", vec!["none", "size", "crc"]),
+        ("train checkpoint", "cache", CacheChoice::VARIANTS.to_vec()),
+        ("train", "generate", NewDataset::VARIANTS.to_vec()),
+        ("train", "client_overhead", Client::NAMES.to_vec()),
         ("train", "path", paths),
         ("checkpoint kvcache", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
         ("datagen", "content", vec!["random", "constant"]),
@@ -62,7 +64,7 @@ fn all() -> Vec<Offer> {
         // A trace has the third.
         ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
         (of_workloads, "workload", names.into_iter().collect()),
-        (of_workloads, "accelerator", accelerators.into_iter().collect()),
+        ("train datasize plan", "accelerator", accelerators.into_iter().collect()),
         (of_workloads, "profile", vec!["1.0", "2.0", "3.0", "native"]),
     ]
 }

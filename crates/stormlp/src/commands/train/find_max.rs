@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::failure::Failure;
 use stormlp_core::largest::{CONFIRM_RUNS, outlook};
 use stormlp_core::report::ReportKind;
@@ -25,7 +26,9 @@ pub(super) fn run(
     session: &Session,
 ) -> Result<(), Failure> {
     // A probe that reads data cached by the previous one would not measure the storage.
-    asked.request.cold |= !asked.request.is_null();
+    if !asked.request.is_null() {
+        asked.request.cache = Some(CacheChoice::Cold);
+    }
     let as_asked = asked.workload.clone();
     let one = asked.prepare(|_| Vec::new(), peers, session)?;
     if one.plan.compute.mean_seconds() <= 0.0 {

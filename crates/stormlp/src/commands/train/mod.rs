@@ -5,6 +5,7 @@ mod find_max;
 
 use std::path::{Path, PathBuf};
 
+use stormlp_core::cache::CacheChoice;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
@@ -44,18 +45,17 @@ use crate::hosts::Needs;
     after_help = "\
 Examples:
   stormlp train unet3d
-      starter dataset in ./stormlp-data/unet3d and one emulated H100, about a minute
-  stormlp train resnet50 --accelerator a100 -n 8 --dir /mnt/nvme/resnet50 --cold
-      eight A100s on a dataset from `stormlp datagen` or DLIO, uncached in each epoch
+      one emulated H100, with a starter dataset in ./stormlp-data/unet3d: about a minute
+  stormlp train resnet50 --accelerator a100 -n 8 --dir /mnt/nvme/resnet50 --cache cold
+      eight A100s on an existing dataset, uncached in each epoch
   stormlp train unet3d --path null -n 16 --steps 20
-      upper limit of this host with infinitely fast storage
+      upper limit of this host, without storage
   stormlp train unet3d --dir /mnt/nvme/unet3d --find-max
-      most H100s that storage feeds: a short read, a few probes, two full runs
+      maximum number of H100s that this storage feeds
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp train unet3d -n 32 --dir /shared/unet3d
       32 accelerators on four hosts, eight on each
 
-Exit code 0 if AU reached the workload's threshold, 6 if not. Sizes: K, M, G are
-powers of 1024, kB, MB, GB powers of 1000."
+Exit code: 0 PASS, 6 FAIL (AU below the workload's threshold)."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -64,12 +64,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Also write the output files of DLIO and mlpstorage: summary.json, per-epoch files,
-    /// configuration, metadata
+    /// Also write the result files of DLIO and mlpstorage to DIR
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 
-    /// Print the plan and exit, without reading or generating data
+    /// Print the plan, and exit as the run would, without reading or writing data
     #[arg(long, conflicts_with = "mlperf_output")]
     pub(crate) dry_run: bool,
 }
@@ -131,13 +130,14 @@ fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
     if asked.is_null() {
         let options = [
             ("--engine", asked.engine != EngineChoice::Auto),
-            ("--cold", asked.cold),
+            ("--cache", asked.cache.is_some()),
             ("--dir", asked.dir.is_some()),
-            ("--generate", asked.generate),
-            ("--full", asked.full),
+            ("--generate", asked.generate.is_some()),
         ];
         refuse(&options, "with null storage, which reads and writes nothing")?;
     }
+    let as_is = asked.find_max && asked.cache == Some(CacheChoice::AsIs);
+    refuse(&[("--cache as-is", as_is)], "with --find-max, which needs uncached reads")?;
     let of_objects = asked.dir.as_ref().is_some_and(Location::names_objects);
     let usual = if of_objects { PathKind::S3 } else { PathKind::Buffered };
     let path = asked.path.unwrap_or(usual);
@@ -153,7 +153,7 @@ fn completed(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> 
     refuse_idle(&request)?;
     request.drawn_seed = fresh_seed();
     request.keep_step_times = args.mlperf_output.is_some();
-    if let Some(file) = request.client.calibration() {
+    if let Some(file) = request.client_overhead.calibration() {
         let (cost, origin) = calibrated(file, workload.dataset.format)?;
         let compute = request.compute.as_ref().unwrap_or(&workload.train.computation_time);
         request.calibrated = Some(cost.beyond_own(compute.mean_seconds()));
@@ -175,7 +175,7 @@ fn print_plan(
 ) -> Result<(), Failure> {
     let missing = prepared.data.to_make.as_ref();
     if let Some(dataset) = missing {
-        dataset.announce("a run would first make", session);
+        dataset.announce("a run would first write", session);
     }
     args.output.print_plan(&prepared.plan, prepared.plan.request.closed, |plan| {
         let mut document = stormlp_training::show::plan(plan);

@@ -76,11 +76,11 @@ impl Resolver<'_> {
         }
     }
 
-    /// `--client dlio` needs a cost that is known for `format`.
+    /// `--client-overhead dlio` needs a cost that is known for `format`.
     pub(super) fn check_client(&mut self, format: DataFormat) {
-        let why = unknown_cost(format).filter(|_| self.request.client == Client::Dlio);
+        let why = unknown_cost(format).filter(|_| self.request.client_overhead == Client::Dlio);
         if let Some(why) = why {
-            self.problems.plan(format!("--client dlio: {why}"), "leave it out");
+            self.problems.plan(format!("--client-overhead dlio: {why}"), "leave it out");
         }
     }
 

@@ -132,8 +132,8 @@ pub fn larger(
     session: &Session,
 ) -> Result<Option<Data>, Failure> {
     let place = place(as_asked, request, &*session.storage)?;
-    let may_generate = place.is_default || request.generate;
-    if !may_generate || request.full || request.files.is_some() {
+    let may_generate = place.is_default || request.generate.is_some();
+    if !may_generate || request.is_full() || request.files.is_some() {
         return Ok(None);
     }
     let profile = as_asked.profile(request.profile);
@@ -146,7 +146,7 @@ pub fn larger(
     // The dataset of another workload is not replaced.
     let mut there = workload.clone();
     shape(&mut there, head.train_files);
-    let recipe = spec::recipe(&there.dataset, profile, DatasetDefaults::default());
+    let recipe = spec::recipe(&there.dataset, profile, &DatasetDefaults::default());
     let files = files(workload, request, &place.folder).unwrap_or(0);
     if recipe.text() != head.recipe || files <= head.train_files {
         return Ok(None);
@@ -157,7 +157,7 @@ pub fn larger(
         files,
         existing: Existing::Overwrite,
         starter: true,
-        words: ["too small a starter dataset", "a larger one of"],
+        words: ["too small a starter dataset", "", "larger starter dataset, "],
     };
     let mut data = to_make(workload, new, profile, place.folder, session)?;
     data.inventory.direct = direct;

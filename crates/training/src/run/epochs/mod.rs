@@ -404,7 +404,7 @@ impl<'a> Runner<'a> {
             return Ok(None);
         }
         let files = source.files();
-        if self.plan.request.cold {
+        if self.plan.request.is_cold() {
             cache::drop_all(self.storage, files)?;
         }
         cache::look(self.storage, files)

@@ -88,7 +88,7 @@ fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
         let mut value = serde_json::to_value(plan).unwrap_or_default();
         // The other options decide the rest of the plan, or are none of its business.
         let asked = value["request"].take();
-        for key in ["workload", "cold", "require", "verify"] {
+        for key in ["workload", "cache", "require", "checksum"] {
             value[key] = asked[key].clone();
         }
         value["cufile_stats"] = asked["tune"]["cufile_stats"].clone();
