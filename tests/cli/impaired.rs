@@ -53,7 +53,7 @@ fn advice_names_the_workload_as_it_was_typed() {
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
-    let advice = "`stormlp datagen my.yaml --dir data --verify`";
+    let advice = "`stormlp datagen my.yaml --dir data --check`";
     assert!(said.contains(advice), "{said}");
 }
 

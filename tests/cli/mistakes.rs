@@ -3,7 +3,7 @@
 use crate::stormlp;
 
 /// What is typed, the exit code, and what the answer has to name.
-const MISTAKES: [(&str, i32, &str); 36] = [
+const MISTAKES: [(&str, i32, &str); 41] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
@@ -39,6 +39,11 @@ const MISTAKES: [(&str, i32, &str); 36] = [
     ("submission rehearse unet3d", 2, "use one of check"),
     ("frobnicate", 2, "use one of gds, gdsio, train"),
     ("datasize unet3d --num-client-hosts 2", 2, "--num-client-hosts is --hosts here"),
+    ("datasize unet3d --client-host-memory-in-gb 512", 2, "--host memory=512GiB"),
+    ("datasize unet3d --max-accelerators 8", 2, "--max-accelerators is --accelerators here"),
+    ("datasize unet3d --host cpus=4", 2, "use --host memory=1TiB"),
+    ("train unet3d --params train.epochs=1 train.seed=7", 2, "use --params train.seed=7"),
+    ("train unet3d --path null --cache cold", 2, "--cache has no effect"),
     ("kvcache --cache-dir x", 2, "--cache-dir is --dir here"),
 ];
 

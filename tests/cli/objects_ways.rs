@@ -188,7 +188,7 @@ fn what_only_objects_have_is_refused_for_files() {
         ("checkpoint tiny.yaml --dir here --checksum crc", "checksum `crc` is for objects"),
         ("datagen unet3d --dir here --files 1 --checksum crc", "no effect on files"),
         ("datagen unet3d --dir here --files 1 --checksum content", "use none, size or crc"),
-        ("datagen unet3d --dir here --files 1 --verify --resume", "cannot be used with"),
+        ("datagen unet3d --dir here --files 1 --check --resume", "cannot be used with"),
         ("kvcache --profile serving --dir here --engine tokio-uring", "no path for chunks"),
         ("gds --dir s3://bucket/p --checksum md5", "is not a way to verify"),
         ("gds --dir s3://bucket/p --checksum content", "--verify compares every byte"),

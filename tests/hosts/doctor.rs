@@ -59,7 +59,7 @@ fn a_command_for_one_process_does_not_run_twice() {
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("`stormlp datagen --verify` is for one"), "{said}");
+        assert!(said.contains("`stormlp datagen --check` is for one"), "{said}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

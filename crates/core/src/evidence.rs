@@ -264,7 +264,7 @@ impl ObjectChecksums {
             self.ranges_unverified,
             format!("{} were not compared", self.ranges_in_words()),
             "only a whole object has a checksum: let one thread read all of each, and not at random \
-             (train: --threads 1), or verify datasets with datagen --verify",
+             (train: --threads 1), or verify datasets with datagen --check",
         );
         let sent = of(
             self.uploads_unverified,

@@ -42,7 +42,10 @@ impl Verify {
     /// If it is not the name of one.
     pub fn of_objects(text: &str) -> Result<Self, String> {
         match text.parse() {
-            Ok(Self::Content) => Err("use none, size or crc; --verify compares every byte".into()),
+            Ok(Self::Content) => Err(
+                "use none, size or crc; --verify compares every byte, as does `datagen --check`"
+                    .into(),
+            ),
             parsed => parsed,
         }
     }

@@ -217,7 +217,7 @@ mod tests {
 
     use clap::Parser as _;
 
-    use super::{Cli, command};
+    use super::{Cli, Command, command};
 
     /// The integer options of `command` and its subcommands, each with the arguments before it.
     fn numbers(command: &clap::Command, before: &[String], found: &mut Vec<Vec<String>>) {
@@ -290,6 +290,17 @@ mod tests {
         let wrong = found.iter().filter_map(|line| Some((line, Cli::parsed(words(line)).err()?)));
         let wrong: Vec<String> = wrong.map(|(line, error)| format!("{line}: {error}")).collect();
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn no_option_of_train_swallows_the_workload() {
+        for words in ["--generate unet3d", "--generate=full unet3d", "--params a=b unet3d"] {
+            let line = format!("stormlp train {words}");
+            match Cli::try_parse_from(line.split(' ')).unwrap().command {
+                Command::Train(args) => assert_eq!(args.request.workload, "unet3d", "{words}"),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub enum TrainError {
     /// A file is shorter or longer than expected.
     #[error(
         "{path} has {found_bytes} bytes, but had {expected_bytes} when the run began; check the \
-         dataset with `stormlp datagen --verify`"
+         dataset with `stormlp datagen --check`"
     )]
     Length {
         /// The file.
@@ -67,7 +67,7 @@ impl TrainError {
             Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => (
                 Cause::Dataset,
                 format!(
-                    "check the dataset with `stormlp datagen {} --dir {} --verify` and the \
+                    "check the dataset with `stormlp datagen {} --dir {} --check` and the \
                      options it was made with, the storage with `stormlp doctor`",
                     shell_word(&plan.request.workload),
                     shell_word(&plan.data.folder.as_ref().map_or(".".into(), ToString::to_string)),
