@@ -7,7 +7,7 @@ use crate::gds::alone;
 use crate::launcher::{Launcher, said};
 
 /// A dataset of small files.
-const SMALL: [&str; 9] = [
+const SMALL: [&str; 12] = [
     "datagen",
     "unet3d",
     "--dir",
