@@ -19,7 +19,7 @@ pub enum FsyncPolicy {
     PerFile,
     /// Each rank syncs all its files after writing the last of them.
     PerCheckpoint,
-    /// Nothing is synced: fast, but not crash-safe.
+    /// No sync: fast, but not crash-safe.
     None,
 }
 
@@ -41,7 +41,7 @@ impl FsyncPolicy {
 #[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Container {
-    /// Tensors back to back and nothing else, as v3.0's DLIO streams them.
+    /// Only tensors, back to back, as v3.0's DLIO streams them.
     #[default]
     Raw,
     /// As `torch.save` packs them.
@@ -52,7 +52,7 @@ impl Named for Container {
     const WHAT: &'static str = "a container";
 }
 
-/// Whose read order and arithmetic a run follows. Bytes are the same in all.
+/// The edition that defines read order and arithmetic. Bytes are the same in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -88,7 +88,7 @@ impl CheckpointProfile {
         }
     }
 
-    /// The edition's own metrics.
+    /// The edition's metrics.
     pub fn headline(self) -> Arithmetic {
         match self {
             Self::V2 | Self::V3 => Arithmetic::Dlio,
@@ -97,7 +97,7 @@ impl CheckpointProfile {
     }
 }
 
-/// Which arithmetic a metric follows. Every report has all three.
+/// The arithmetic of a metric. Every report has all three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -115,7 +115,7 @@ pub enum Arithmetic {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleChoice {
-    /// All of it if it fits, else the largest part that fits and takes about a minute.
+    /// All of it if it fits, otherwise the largest part that fits and lasts about a minute.
     Auto,
     /// This fraction of its bytes, above 0 and at most 1.
     Factor(f64),

@@ -1,9 +1,9 @@
 //! The page cache of each host, over epochs.
 //!
-//! It starts cold and keeps what its host has read, up to its size. If the dataset is larger, it
-//! always keeps the same part, like the kernel's active list and unlike LRU: published runs that read
-//! faster than their drives can are faster by the part of the dataset that fits into memory. A hash of
-//! the file number decides which files are kept.
+//! It starts cold and keeps the reads of its host, up to its size. If the dataset is larger, it
+//! always keeps the same part, like the kernel's active list and unlike LRU: published runs that
+//! read faster than their drives can are faster by the part of the dataset that fits into memory. A
+//! hash of the file number decides which files are kept.
 
 use crate::plan::Scenario;
 use stormlp_training::plan::train_plan::TrainPlan;

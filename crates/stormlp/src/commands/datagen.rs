@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Verifying and planning take one process; files are written by all.
+    /// Verifying and planning need one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
         match (self.request.mode.check, self.request.mode.dry_run) {
             (true, _) => Needs::OneProcess("datagen --check"),
@@ -100,7 +100,7 @@ const NAMES: [(&str, &str); 5] = [
     ("threads", "option --threads"),
 ];
 
-/// What all processes must generate alike: everything.
+/// The settings that all processes must share: all of them.
 fn consistency_fields(plan: &GeneratePlan) -> Vec<ConsistencyField> {
     consistency_fields::of(plan, &[], &NAMES)
 }
@@ -120,7 +120,7 @@ fn together(
     let share = Share { rank: group.rank(), of: group.size() };
     let begin = || Generation::begin(plan, share).map_err(failure);
     let nothing = |_: &_| Vec::new();
-    // The first process checks the folder and shares what it found with the others.
+    // The first process checks the folder and shares its findings with the other processes.
     let first = group.leads().then(begin).transpose();
     let first = peers.agree_on(first, nothing)?;
     let own = first.map_or_else(begin, Ok);
@@ -173,7 +173,7 @@ fn command_line() -> CommandLine {
     modes.into_iter().fold(Session::command_line(), CommandLine::without_flag)
 }
 
-/// The failure of a verification that found something. What was not read may be good: it is neither
+/// The failure of a verification that found something. Unread files may be good: they are neither
 /// called bad nor to be removed.
 fn not_good(found: &Verification, plan: &GeneratePlan) -> Failure {
     let of = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));

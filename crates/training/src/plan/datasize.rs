@@ -95,7 +95,7 @@ pub struct SizeRequest {
     pub samples_per_file: u64,
     /// Configured bytes per sample.
     pub sample_bytes: f64,
-    /// The edition whose rounding applies.
+    /// The edition that defines the rounding.
     pub profile: Profile,
 }
 

@@ -33,7 +33,7 @@ pub struct GenerateRequest {
     #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
-    /// What a workload does not specify.
+    /// Values that a workload does not specify.
     #[command(flatten)]
     pub making: DatasetDefaults,
 
@@ -80,7 +80,7 @@ pub struct GenerateMode {
 }
 
 impl GenerateMode {
-    /// What may happen to the contents of the folder.
+    /// The treatment of the folder's contents.
     pub fn existing(self) -> Existing {
         match self {
             Self { resume: true, .. } => Existing::Resume,
@@ -103,7 +103,8 @@ impl GenerateRequest {
         spec::recipe(&dataset, workload.profile(self.profile), &self.making)
     }
 
-    /// The folder of the dataset. A workload file's own folder counts only if a parameter sets it.
+    /// The folder of the dataset. A folder named in a workload file counts only if a parameter sets
+    /// it.
     pub fn folder(&self, workload: &Workload) -> PathBuf {
         let is_set = sets(&self.params, "dataset.data_folder");
         let named = workload.dataset.data_folder.as_ref().filter(|_| is_set);

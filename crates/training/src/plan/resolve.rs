@@ -42,7 +42,7 @@ pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
     if few { DIRECT_TRANSFER_BYTES } else { DEFAULT_TRANSFER_BYTES }
 }
 
-/// The paths a training run can take.
+/// The paths that a training run supports.
 const PATHS: [PathKind; 8] = [
     PathKind::Buffered,
     PathKind::Cpu,
@@ -127,9 +127,9 @@ struct Resolver<'a> {
     request: &'a TrainRequest,
     host: &'a HostFacts,
     inventory: &'a Inventory,
-    /// The path whose read pattern is used, if it differs from the run's path.
+    /// The path that defines the read pattern, if it differs from the run's path.
     reads_as: Option<PathKind>,
-    /// What limits the transport.
+    /// The limit of the transport.
     limited: Option<Warning>,
     problems: Problems,
 }
@@ -205,7 +205,7 @@ impl<'a> Resolver<'a> {
         plan
     }
 
-    /// Accelerators of each process, if there are several, and those of this process out of `all`.
+    /// Accelerators of each process, if there are several, and this process's out of `all`.
     fn hosts(&self, all: u32) -> (Vec<u32>, u32) {
         let Some(hosts) = &self.request.hosts else {
             return (Vec::new(), all);
@@ -312,7 +312,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Reports a file system that refuses O_DIRECT: falling back to the page cache would measure
-    /// something else. cuFile has its own fallback, which the evidence shows.
+    /// something else. cuFile has a fallback, which the evidence shows.
     fn check_direct(&mut self, path: PathKind) {
         if let Availability::Unavailable { fact, .. } = &self.inventory.direct
             && path.wants_direct()
@@ -421,7 +421,7 @@ fn file_reads(profile: Profile, format: DataFormat, path: PathKind) -> ReadPatte
         (Profile::V1 | Profile::V2 | Profile::Native, DataFormat::Hdf5) => {
             ReadPattern::IndexedSample
         }
-        // Direct readers take the whole file in one call and parse it in memory.
+        // Direct readers read the whole file in one call and parse it in memory.
         _ if !path.uses_page_cache() => ReadPattern::WholeFile,
         (Profile::Native, _) => ReadPattern::Pieces,
         (_, DataFormat::Csv) => ReadPattern::PandasCsv,

@@ -22,8 +22,8 @@ use stormlp_core::workload_file::KeyNote;
 pub const CLOSED_RUNS: u32 = 5;
 /// Maximum prefetch of a closed run, in batches.
 const MOST_PREFETCH: u32 = 2;
-/// Who may set a parameter: keys, or sections that end in a dot. Launchers and DLIO's own files set those
-/// of the tool, which are not part of the workload; nobody may set any other.
+/// Who may set a parameter: keys, or sections that end in a dot. Launchers and DLIO's files set the
+/// tool's, which are not part of the workload; no one may set any other.
 const FREEDOM: [(&str, Freedom); 26] = [
     ("dataset.num_files_train", Freedom::Closed),
     ("dataset.num_subfolders_train", Freedom::Closed),
@@ -103,7 +103,7 @@ pub enum Freedom {
     Open,
     /// Set by the official tool, outside the workload.
     Tool,
-    /// Nobody.
+    /// No one.
     Fixed,
 }
 
@@ -249,10 +249,10 @@ fn set_in_vain(note: &KeyNote, base: &Workload, objects: bool) -> Option<String>
         .then(|| format!("{key} is set to {value}; it may not be changed"))
 }
 
-/// Checks how data is transferred: like the official tool, with nothing to tune.
+/// Checks how data is transferred: like the official tool, without tuning.
 fn transfers(request: &TrainRequest, plan: &TrainPlan, edition: &EditionRules) -> Vec<String> {
     let path = plan.transport.path;
-    // Other profiles have other defaults, which nobody asked for.
+    // Other profiles have other defaults, which were not requested.
     let is_chosen = matches!(plan.profile, Profile::V2 | Profile::V3) || request.path.is_some();
     let is_v3 = edition.name == V3.name;
     let official = match path {

@@ -100,19 +100,19 @@ impl TrainPlan {
     /// The size from which a HEAD goes before each read of an object; `None` where none does.
     pub fn head_from_bytes(&self) -> Option<u64> {
         let as_official = (self.profile == Profile::V3).then_some(HEAD_FROM_BYTES);
-        // Nothing else tells the checksum of an object that is read in ranges.
+        // No other request tells the checksum of an object that is read in ranges.
         let of_ranges = self.transport.chunk_bytes + 1;
         let for_checksums = (self.request.checksum == Verify::Crc).then_some(of_ranges);
         as_official.into_iter().chain(for_checksums).min()
     }
 
-    /// Whether nothing is read: null storage.
+    /// Whether it does not read: null storage.
     pub fn is_null(&self) -> bool {
         self.transport.path == PathKind::Null
     }
 
-    /// Whether compute that this host ends late counts as compute: v2.0 and later count what a sleep
-    /// took. A calibration knows how late the client's own sleep is.
+    /// Whether compute that this host ends late counts as compute: v2.0 and later count the actual
+    /// time of a sleep. A calibration measures how late the client's sleep is.
     pub fn late_compute_counts(&self) -> bool {
         let counts_sleep = matches!(self.profile, Profile::V2 | Profile::V3);
         counts_sleep && self.client.is_none_or(|client| client.oversleep_seconds.is_none())

@@ -1,5 +1,5 @@
-//! Training on several hosts before its first byte: the accelerators of each host, and what must be
-//! equal on all.
+//! Training on several hosts before its first byte: the accelerators of each host, and the fields
+//! that must be equal on all.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -77,8 +77,8 @@ pub fn warnings(peers: &Peers, plan: &TrainPlan) -> Vec<Warning> {
     warnings
 }
 
-/// Plan fields that may differ between hosts, besides the request, which is compared by itself:
-/// location of the files, and values derived from the number of CPUs and accelerators.
+/// Plan fields that may differ between hosts, in addition to the request, which is compared
+/// separately: location of the files, and values derived from the number of CPUs and accelerators.
 const APART: [&str; 14] = [
     "request",
     "memory_bytes",
@@ -104,8 +104,8 @@ const NAMES: [(&str, &str); 5] = [
     ("transport", "way the bytes travel (--path, --engine, --device, --tune pages)"),
 ];
 
-/// Request fields that may differ between hosts: accelerators, location of the files, and what is
-/// compared by its effect on the plan.
+/// Request fields that may differ between hosts: accelerators, location of the files, and fields
+/// that are compared by their effect on the plan.
 const ASKED_APART: [&str; 6] =
     ["workload", "accelerator", "accelerators", "accelerators_per_host", "params", "dir"];
 /// Names of request fields that differ from their keys.

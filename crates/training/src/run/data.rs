@@ -1,4 +1,4 @@
-//! The dataset of a run: where it is, what it contains, and a starter set if it is missing.
+//! The dataset of a run: its place, its contents, and a starter set if it is missing.
 
 mod starter;
 
@@ -44,9 +44,9 @@ pub struct Data {
     pub inventory: Inventory,
     /// Its parameters, in the workload's terms.
     pub spec: DatasetSpec,
-    /// What does not fit the workload, and does not prevent a run.
+    /// Differences from the workload that do not prevent a run.
     pub warnings: Vec<Warning>,
-    /// What must be generated before the inventory exists.
+    /// The dataset to generate before the inventory exists.
     pub to_make: Option<MissingDataset>,
 }
 
@@ -82,7 +82,7 @@ struct NewData {
 struct DataPlace {
     folder: PathBuf,
     is_default: bool,
-    /// A workload file's own folder that has no dataset.
+    /// A folder named in a workload file that has no dataset.
     unused: Option<Warning>,
 }
 
@@ -121,7 +121,7 @@ fn to_begin(
     Ok(NewData { files, existing, starter, words: ["no dataset", "", "starter dataset, "] })
 }
 
-/// Finds the dataset, or chooses a starter set, and checks it against the workload. Nothing is
+/// Finds the dataset, or chooses a starter set, and checks it against the workload. No file is
 /// written: a plan comes first.
 ///
 /// # Errors
@@ -165,7 +165,7 @@ pub fn find(
     };
     let datagen = datagen + &begun.map_or_else(String::new, |head| made_with(&head, request));
     let files = take_what_is_there(workload, request, &found, may_generate);
-    // Nothing but training files is read.
+    // Only training files are read.
     let as_read = DatasetSpec { num_files_eval: 0, ..workload.dataset.clone() };
     let dataset = dataset(&as_read, profile)?;
     let mut warnings = Vec::from_iter(place.unused);
@@ -228,7 +228,7 @@ impl MissingDataset {
         Ok(made.for_plan(&*session.storage, dataset))
     }
 
-    /// Fails as [`Self::make`] would if it does not fit. Writes nothing.
+    /// Fails as [`Self::make`] would if it does not fit. Does not write.
     ///
     /// # Errors
     /// With exit code 4 if it does not fit.

@@ -7,7 +7,7 @@ use crate::report::verdict::{Bound, Verdict};
 use crate::report::{AuPercent, EpochReport, Measures, Slowest, WaitingSeconds, much_read_ahead};
 use stormlp_core::units::counted;
 
-/// Above this AU nothing needs explaining.
+/// Above this AU no explanation is needed.
 const COMPUTE_BOUND_PERCENT: f64 = 97.0;
 /// A run within this many points of the null storage ceiling is limited by the host.
 const NEAR_CEILING_POINTS: f64 = 3.0;
@@ -69,7 +69,7 @@ pub fn main_cause(plan: &TrainPlan, epochs: &[&EpochReport], mean: &Measures) ->
     bound(mean.au_percent.profile, ahead, &sum(epochs))
 }
 
-/// The verdict for a run that read nothing.
+/// The verdict for a run without reads.
 fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     Verdict {
         limited_by: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
@@ -148,8 +148,8 @@ fn sentence(
     }
 }
 
-/// The explanation when nothing waited for data: `seconds` of waiting at barriers. A value displayed
-/// as 0.00 s explains nothing.
+/// The explanation when no accelerator waited for data: `seconds` of waiting at barriers. A value
+/// displayed as 0.00 s is no explanation.
 fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
     if seconds < LEAST_SECONDS {
         return format!("AU {au:.1} %; accelerators waited neither for data nor for each other");

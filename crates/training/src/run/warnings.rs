@@ -12,7 +12,7 @@ use stormlp_transfer::Backing;
 
 use stormlp_transfer::fallback;
 
-/// A barrier between hosts that takes a larger share of a step's compute limits AU by itself.
+/// A barrier between hosts that costs a larger share of a step's compute limits AU by itself.
 const BARRIER_PERCENT: f64 = 1.0;
 /// Points of AU that a late host may cost without a warning.
 const PACING_POINTS: f64 = 1.0;
@@ -64,7 +64,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     warnings
 }
 
-/// Warns when the barrier between hosts takes so much of a step that it limits AU.
+/// Warns when the barrier between hosts costs so much of a step that it limits AU.
 fn barrier(report: &TrainReport) -> Option<Warning> {
     let own = report.results.group.as_ref()?.own_barrier_us?;
     let compute_us = report.plan.compute.mean_seconds() * 1e6;
@@ -155,7 +155,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     Some(Warning::new(WarningKind::CacheState, fact, remedy))
 }
 
-/// Warns about a run that meets its threshold where DLIO, with its own work, might not.
+/// Warns about a run that meets its threshold where DLIO, with its overhead, might not.
 fn upper_bound(report: &TrainReport) -> Option<Warning> {
     let plan = &report.plan;
     if plan.is_null() {

@@ -28,7 +28,7 @@ impl Lane for TrainResults {
         super::charts(report)
     }
 
-    /// The figures of a run; none if nothing was measured.
+    /// The figures of a run; none without measurements.
     fn figures(report: &TrainReport) -> Vec<Figure> {
         let results = &report.results;
         if !is_measured(results) {
@@ -136,7 +136,7 @@ impl Lane for TrainResults {
 }
 
 /// Keys of the plan that do not change the work; of its runs only the presence of a warm-up counts.
-/// Of the request, what no other field follows from is added by name.
+/// Fields of the request that nothing else in the plan reflects are added by name.
 const APART: &[&str] = &[
     "request",
     "runs",
@@ -149,14 +149,14 @@ const APART: &[&str] = &[
     "memory_bytes",
 ];
 
-/// What follows from one option.
+/// Fields that follow from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("cufile_stats", "--tune cufile-stats"),
     ("transport.engine", "--engine"),
     ("transport.threads", "--threads"),
 ];
 
-/// What follows from the path; the engine if it has none to choose.
+/// Fields that follow from the path; the engine if it has none to choose.
 fn of_path(transport: &Transport) -> &'static [&'static str] {
     let all = &[
         "transport.path",
@@ -169,7 +169,7 @@ fn of_path(transport: &Transport) -> &'static [&'static str] {
     if transport.path.has_engine() { &all[..5] } else { all }
 }
 
-/// Whether a step ended in what counts: without one, all figures are 0.
+/// Whether a step ended in the counted part: without one, all figures are 0.
 fn is_measured(results: &TrainResults) -> bool {
     results.scored_epochs().iter().any(|epoch| epoch.fewest_steps() > 0)
 }

@@ -68,7 +68,7 @@ fn dataset(plan: &TrainPlan) -> String {
     )
 }
 
-/// The official client's own work, if it is added.
+/// The official client's overhead, if it is added.
 pub(super) fn client(plan: &TrainPlan, brief: &mut Facts, facts: &mut Facts) {
     if let Some(cost) = &plan.client {
         brief.add("client", measured_where(plan.request.calibration.as_ref()));

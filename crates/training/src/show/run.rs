@@ -29,7 +29,7 @@ const SCORED_MEAN: &str = "mean of all scored runs";
 /// Label for a sum over epochs, in the same way.
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
-/// Paths of the record columns: those with `/` are in the epoch, others in the report.
+/// Paths of the record columns: paths with `/` are in the epoch, all further ones in the report.
 pub const RECORDS: [(&str, &str); 38] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
@@ -71,7 +71,7 @@ pub const RECORDS: [(&str, &str); 38] = [
     ("retries_after_loss", "/object_store/retries_after_loss"),
 ];
 
-/// The result of a run, or of a search whose answer it is.
+/// The result of a run, or of a search with this answer.
 pub fn document(report: &TrainReport) -> Document {
     let run = of_run(report);
     match &report.results.find_max {
@@ -97,7 +97,7 @@ fn of_run(report: &TrainReport) -> Document {
     verdict(report, &mut document.section("", None).facts);
     let latency = &report.results.latency;
     let waits = [
-        // The first step of an epoch waits for a cold loader, and has its own column.
+        // The first step of an epoch waits for a cold loader, and has a separate column.
         ("fetch wait", &latency.fetch_wait_us),
         ("barrier", &latency.barrier_wait_us),
         ("overshoot", &latency.compute_overshoot_us),
@@ -144,7 +144,7 @@ fn store(report: &TrainReport) -> Option<&ObjectStore> {
     report.evidence_of("reads")?.object_store.as_ref()
 }
 
-/// What a figure covers, if there were several runs.
+/// The extent of a figure, if there were several runs.
 fn scope(report: &TrainReport, whose: &str) -> String {
     if report.results.runs.is_empty() { String::new() } else { format!(" ({whose})") }
 }
@@ -159,7 +159,7 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
         value["warm_up"] = warm_up.into();
         value["hosts"] = report.plan.hosts.len().max(1).into();
         value["whole"] = epoch.is_whole(&report.plan).into();
-        // Those of all epochs of the run.
+        // Over all epochs of the run.
         if let Some(us) = first_byte(report).filter(|_| run == last) {
             value["first_byte_us"] = serde_json::to_value(us).unwrap_or_default();
         }
@@ -228,7 +228,7 @@ fn remarks(report: &TrainReport) -> String {
     if remarks.is_empty() { String::new() } else { format!("; {}", remarks.join(", ")) }
 }
 
-/// Whether the official client's own cost, which the figure leaves out, could turn the verdict.
+/// Whether the official client's cost, which the figure leaves out, could turn the verdict.
 fn is_upper_bound(report: &TrainReport) -> bool {
     report.warnings.iter().any(|warning| warning.kind == WarningKind::UpperBound)
 }
@@ -305,7 +305,7 @@ fn setup(report: &TrainReport, document: &mut Document) {
     super::plan::transport(plan, facts);
 }
 
-/// What is emulated, and by which edition.
+/// The emulated accelerators, and the edition.
 pub(super) fn setting(plan: &TrainPlan) -> String {
     format!(
         "{} on {} emulated {}{}, edition {} ({}{})",

@@ -18,7 +18,7 @@ use crate::commands::saved;
 /// Runs the search.
 ///
 /// # Errors
-/// Those of a run, and with exit code 6 if not even one accelerator meets the threshold.
+/// The errors of a run, and with exit code 6 if not even one accelerator meets the threshold.
 pub(super) fn run(
     args: Args,
     mut asked: RequestedRun,

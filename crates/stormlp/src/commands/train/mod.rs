@@ -125,7 +125,7 @@ fn asked(args: &Args, session: &Session) -> Result<RequestedRun, Failure> {
     RequestedRun::of(workload, request, session)
 }
 
-/// Rejects options that have no effect together with others.
+/// Rejects options that have no effect together with other options.
 fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
     if asked.is_null() {
         let options = [
@@ -166,7 +166,7 @@ fn completed(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> 
     Ok(request)
 }
 
-/// Prints the plan instead of running it, with what `more` adds.
+/// Prints the plan instead of running it, with the additions of `more`.
 fn print_plan(
     args: &Args,
     prepared: &Prepared,
@@ -227,14 +227,15 @@ impl Lane<TrainPlan, TrainResults> for Training<'_> {
     }
 }
 
-/// What is known before the run begins.
+/// The facts known before the run begins.
 fn course<'a>(prepared: &Prepared, head: Head, inventory: &'a Inventory) -> RunInputs<'a> {
     let (plan, warnings) = (prepared.plan.clone(), prepared.warnings.clone());
     RunInputs { head, plan, warnings, inventory }
 }
 
 impl Args {
-    /// A search runs on one host, one count after the other; everything else runs with the others.
+    /// A search runs on one host, one count after the other; everything else runs with the other
+    /// hosts.
     pub(crate) fn needs(&self) -> Needs {
         if self.request.find_max { Needs::OneProcess("train --find-max") } else { Needs::Group }
     }

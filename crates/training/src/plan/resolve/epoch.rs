@@ -89,7 +89,7 @@ impl Resolver<'_> {
         between.filter(|steps| self.writes_checkpoints() && *steps > 0)
     }
 
-    /// Nothing is written with null storage.
+    /// Null storage has no writes.
     pub(super) fn writes_checkpoints(&self) -> bool {
         self.workload.workflow.checkpoint && !self.request.is_null()
     }

@@ -18,7 +18,7 @@ use super::{Data, NewData, dataset, direct_support, place, scan, to_make};
 const MOST_BYTES: u64 = 10 << 30;
 /// Approximate compute time of a run over a starter set.
 const SECONDS: f64 = 55.0;
-/// v2.0's formulas need three steps, the others two.
+/// v2.0's formulas need three steps, all other editions' two.
 const LEAST_STEPS: f64 = 3.0;
 
 /// Number of training files of a starter set in `folder`: enough for about a minute of compute, at
@@ -75,7 +75,7 @@ fn files_within(
         return Err(too_large((least as f64 * file_bytes) as u64));
     }
     // Where space is the limit, whole steps: a few bytes more or less on the file system do not
-    // change what a plan announced.
+    // change an announced plan.
     let step_files = files_of(1.0).max(1).next_multiple_of(accelerators);
     let whole_steps = |files: u64| files / step_files * step_files;
     // No more than the workload has, if that is enough.

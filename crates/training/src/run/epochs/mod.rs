@@ -1,4 +1,4 @@
-//! One run: its epochs, the work between them, and what is recorded.
+//! One run: its epochs, the work between them, and the records.
 
 mod checkpoints;
 mod hosts;
@@ -37,7 +37,7 @@ use stormlp_transfer::sampler::{Counters, Sampler};
 
 /// Poll interval while a loader is drained.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
-/// Maximum number of accelerators whose bytes over time are kept: 1024 numbers each.
+/// Maximum number of accelerators with bytes kept over time: 1024 numbers each.
 const MOST_RANKS: usize = 64;
 
 /// Runs all epochs of `plan` in `order`, calls `on_epoch` after each with the measurements so
@@ -116,7 +116,7 @@ pub(super) fn run(
     Ok(measured)
 }
 
-/// How a run ended, by how its epochs did, what failed on a thread, and the path that ran.
+/// How a run ended, by the end of its epochs, failures of threads, and the path that ran.
 fn ending(
     plan: &TrainPlan,
     went: Result<(), Cut>,
@@ -140,7 +140,7 @@ fn ending(
     }
 }
 
-/// Input of the sampler: a reading, and what `shared` counts.
+/// Input of the sampler: a reading, and the counts of `shared`.
 fn counters(plan: &TrainPlan, reading: &Reading, shared: &Shared) -> Counters {
     let (device, drivers) = (reading.device, &shared.drivers);
     // A single rank is the whole.
@@ -155,7 +155,7 @@ fn counters(plan: &TrainPlan, reading: &Reading, shared: &Shared) -> Counters {
     }
 }
 
-/// The folder whose devices are monitored, if storage is used.
+/// The folder with the monitored devices, if storage is used.
 fn watched(plan: &TrainPlan) -> Option<&Path> {
     let folder = plan.data.folder.as_ref().filter(|_| !plan.is_null());
     folder.map(|location| location.folder())
@@ -203,7 +203,7 @@ impl<'a> Runner<'a> {
         let stop = self.surroundings.stop;
         let written = match self.hosts {
             None => self.write(epoch, step)?,
-            // Nothing else checks on the other hosts in the meantime.
+            // No other code checks on the other hosts in the meantime.
             Some(hosts) => {
                 let written = hosts.watched(stop, || self.write(epoch, step));
                 written.map_err(TrainError::from)??
@@ -323,7 +323,7 @@ impl<'a> Runner<'a> {
             ..PhaseMeasured::between([&first, &last], waiting, machine, own)
         });
         measured.checkpoints = std::mem::take(&mut self.written);
-        // After losing a host nothing can be exchanged, so this host keeps its own part.
+        // After losing a host no exchange is possible, so this host keeps its part.
         let together = self.ends_with_others(&went);
         let put = if together { self.put_together(&mut measured) } else { Ok(()) };
         self.book(epoch, &measured);
@@ -416,7 +416,7 @@ impl<'a> Runner<'a> {
         Reading {
             now,
             waits,
-            // Null storage reads nothing.
+            // Null storage does not read.
             bytes: if self.plan.is_null() { 0 } else { shared.bytes() },
             device: self.devices.counters(),
             cpu: CpuTimes::of_process(),

@@ -39,7 +39,7 @@ impl SavedSearch {
         }
     }
 
-    /// Checks that its runs can be reused by a search on the machine `here` with `warnings`, whose
+    /// Checks that its runs can be reused by a search on the machine `here` with `warnings` and a
     /// plan for the same number of accelerators is `now`.
     ///
     /// # Errors
