@@ -89,19 +89,21 @@ fn a_dry_run_has_the_scale_of_the_run() {
     command.current_dir(folder.path()).args(["checkpoint", "llama3-8b", "--dry-run"]);
     // A full run takes over a terabyte.
     let text = stdout(command.assert().success());
-    assert!(last_line(&text, 0).starts_with("SCALED 0."), "{text}");
+    assert!(last_line(&text, 0).starts_with("SCALED to "), "{text}");
     assert!(text.contains("stormlp checkpoint llama3-8b --scale 1"), "{text}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn a_scaled_run_is_marked_in_every_line() {
+fn a_scaled_run_is_marked_in_its_first_and_last_line() {
     let folder = folder();
     let mut command = tiny(folder.path(), &["--scale", "0.3", "--saves", "1", "--restores", "1"]);
     let assert = command.assert().success();
     let text = stdout(assert);
     assert!(text.lines().count() > 10, "{text}");
-    assert!(text.lines().all(|line| line.starts_with("SCALED 0.2653")), "{text}");
+    for line in [text.lines().next(), text.lines().find(|line| line.contains("saves at"))] {
+        assert!(line.is_some_and(|line| line.contains("SCALED to 26.53 %")), "{text}");
+    }
     assert!(
         text.contains(
             "stormlp checkpoint tiny.yaml --ranks 8 --pause 0 --scale 1 --saves 1 --restores 1"
@@ -261,7 +263,7 @@ fn overlapped_saves_report_how_long_training_waited() {
     let folder = folder();
     let arguments = ["--saves", "1", "--restores", "0", "--overlap-step", "5ms"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());
-    assert!(text.contains("training was held up"), "{text}");
+    assert!(text.contains("training waits s"), "{text}");
 }
 
 #[test]
@@ -269,7 +271,7 @@ fn nothing_synced_is_marked_not_crash_safe() {
     let folder = folder();
     let arguments = ["--saves", "1", "--restores", "0", "--fsync", "none"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());
-    assert!(text.contains("by edition 2.0, not synced"), "{text}");
+    assert!(text.contains("(not synced)"), "{text}");
 }
 
 #[test]
@@ -292,8 +294,7 @@ fn a_second_run_removes_the_first_at_any_scale_with_a_note() {
     let output = assert.get_output();
     for stream in [&output.stderr, &output.stdout] {
         let text = String::from_utf8_lossy(stream);
-        let text: Vec<&str> =
-            text.split_whitespace().filter(|word| !["SCALED", "0.2653"].contains(word)).collect();
+        let text: Vec<&str> = text.split_whitespace().collect();
         assert!(text.join(" ").contains(said), "{text:?}");
     }
     let runs = fs::read_dir(folder.path().join("stormlp-data/checkpoint/tiny")).unwrap();

@@ -313,7 +313,7 @@ fn a_stopped_run_saves_its_measurements() {
 }
 
 #[test]
-fn every_line_of_a_stopped_scaled_run_is_marked() {
+fn a_stopped_scaled_run_is_marked() {
     let folder = folder();
     let errors = folder.path().join("errors");
     let mut child = start_with(
@@ -326,7 +326,7 @@ fn every_line_of_a_stopped_scaled_run_is_marked() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let text = fs::read_to_string(errors).unwrap();
     let stop = text.lines().last().unwrap();
-    assert!(stop.contains("SCALED 0.2653") && stop.contains("stopped"), "{text}");
+    assert!(stop.contains("SCALED to 26.53 %") && stop.contains("stopped"), "{text}");
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_killed_run_leaves_nothing_that_looks_complete() {
     child.wait().unwrap();
     let list = stormlp().current_dir(folder.path()).arg("report").assert();
     let list = stdout(list.success());
-    assert!(list.contains(" unfinished ") && list.contains("checkpoint tiny: saved at"), "{list}");
+    assert!(list.contains(" unfinished ") && list.contains("tiny saves at"), "{list}");
     let steps = fs::read_dir(directory.join("run1"))
         .unwrap()
         .filter(|entry| {

@@ -114,7 +114,7 @@ fn reports_are_listed_where_they_were_saved_and_scaled_ones_are_marked() {
     run(folder, &scaled).success();
     let listed = stdout(run(folder, "report").success());
     assert!(last_line(&listed, 0).starts_with("1 report in results"), "{listed}");
-    assert!(listed.contains("SCALED 0."), "{listed}");
+    assert!(listed.contains("SCALED to "), "{listed}");
     fs::create_dir_all(folder.join("damaged/one")).unwrap();
     let damaged = "{\"format_version\":1,\"kind\":\"gds\"}";
     fs::write(folder.join("damaged/one/report.json"), damaged).unwrap();

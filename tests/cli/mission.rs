@@ -37,8 +37,8 @@ fn the_commands_of_the_mission_end_with_their_answer() {
     let (code, screen) = answer("checkpoint llama3-70b", &[]);
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("without effect"), "{screen}");
-    let answer_at = screen.rfind("checkpoint llama3-70b: saved at").expect(&screen);
-    assert!(screen[answer_at..].contains("restored at"), "{screen}");
+    let answer_at = screen.rfind("llama3-70b saves at").expect(&screen);
+    assert!(screen[answer_at..].contains("restores at"), "{screen}");
 
     let job = "[global]\nxfer_type=1\nrw=write\nbs=1M\nsize=64M\nruntime=1\n\
                [job1]\nnum_threads=2\ndirectory=.\n";

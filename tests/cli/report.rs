@@ -133,7 +133,7 @@ fn several_reports_are_shown_in_every_format_that_supports_them() {
     let place = folder.path();
     let all = "report results/gds results/train results/checkpoint";
     let text = shown(place, all);
-    assert!(text.contains("AU %") && text.contains("CPU s/GiB") && text.contains("rank 0 s"));
+    assert!(text.contains("AU %") && text.contains("CPU s/GiB") && text.contains("slowest rank s"));
     assert_eq!(json(&shown(place, &format!("{all} --format json"))).as_array().unwrap().len(), 3);
     let page = shown(place, &format!("{all} --format html"));
     assert_eq!(page.matches("<article>").count(), 3);

@@ -169,7 +169,7 @@ fn single_host_options_are_refused() {
         ("--keep", "2"),
         ("--numa", "off"),
         ("--cpus", "0"),
-        ("--seed", "5"),
+        ("--tune", "seed=5"),
     ];
     Launcher::under_each(|launcher| {
         for (option, value) in cases {

@@ -146,8 +146,7 @@ pub struct HostNode {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Threads")]
 pub struct Threading {
-    /// NUMA node for threads and their buffers in host memory: auto (that of the GPU, else of the
-    /// drives), off, or a number [default: auto]
+    /// NUMA node for threads and buffers: auto (of the GPU or drives), off, a number [default: auto]
     #[arg(long, value_name = "NODE", default_value_t, hide_default_value = true)]
     pub numa: NumaChoice,
 

@@ -17,7 +17,7 @@ use crate::records::Records;
 /// A report, a plan or an answer, ready for rendering.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
-    /// Prefix of every line, to avoid confusion with real work: `SCALED 0.27`.
+    /// Prefix of the headline, to avoid confusion with real work: `SCALED to 27 %`.
     pub mark: Option<String>,
     /// The answer in one sentence, with its number.
     pub headline: String,
@@ -226,6 +226,14 @@ impl Document {
     /// A document with this headline; the caller adds warnings and records.
     pub fn new(headline: impl Into<String>) -> Self {
         Self { headline: headline.into(), ..Self::default() }
+    }
+
+    /// The headline with the mark.
+    pub(crate) fn answer(&self) -> String {
+        match &self.mark {
+            Some(mark) => format!("{mark}: {}", self.headline),
+            None => self.headline.clone(),
+        }
     }
 
     /// Adds a section without a title that holds a table.

@@ -6,13 +6,12 @@ use crate::document::{Column, Document, Facts, Table};
 
 /// Writes a document as Markdown.
 pub fn render(document: &Document) -> String {
-    let mark = document.mark.as_ref().map(|mark| format!("{mark}: ")).unwrap_or_default();
-    let mut text = format!("### {}\n", escaped(&format!("{mark}{}", document.headline)));
+    let mut text = format!("### {}\n", escaped(&document.answer()));
     list(&mut text, document.caveat.as_slice());
     facts(&mut text, &document.all_facts());
     for section in &document.sections {
         if !section.title.is_empty() {
-            text.push_str(&format!("\n#### {}\n", escaped(&format!("{mark}{}", section.title))));
+            text.push_str(&format!("\n#### {}\n", escaped(&section.title)));
         }
         if let Some(table) = &section.table {
             text.push('\n');

@@ -49,7 +49,7 @@ pub trait Lane: Serialize + Clone + Sized {
     fn series(report: &Report<Self::Plan, Self>) -> Vec<(String, &Series)> {
         report.series.iter().map(|one| (one.name.clone(), &one.series)).collect()
     }
-    /// Prefix of every line for scaled-down work: `SCALED 0.27`.
+    /// Prefix of the headline for scaled-down work: `SCALED to 27 %`.
     fn mark(_: &Report<Self::Plan, Self>) -> Option<String> {
         None
     }
@@ -85,7 +85,7 @@ pub trait Shown {
     fn subjects(&self) -> Vec<Subject>;
     /// Its time series, by part.
     fn series(&self) -> Vec<(String, &Series)>;
-    /// Prefix of every line for scaled-down work: `SCALED 0.27`.
+    /// Prefix of the headline for scaled-down work: `SCALED to 27 %`.
     fn mark(&self) -> Option<String>;
 }
 

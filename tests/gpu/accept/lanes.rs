@@ -139,8 +139,8 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
     let save = |name: &str, path: &str| {
         let folder = scene.folder(name);
         let words = format!(
-            "checkpoint {model} --ranks 8 --scale 1 --pause 0 --saves 1 --restores 1 --verify --seed 7 \
-             --chunk-size 1M --dir {} {path}",
+            "checkpoint {model} --ranks 8 --scale 1 --pause 0 --saves 1 --restores 1 --verify --tune seed=7 \
+             --io-size 1M --dir {} {path}",
             folder.display()
         );
         let run = scene.report_of(&words)?;

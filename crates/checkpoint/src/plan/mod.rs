@@ -49,4 +49,4 @@ pub use resolve::resolve;
 pub use scale::Scaling;
 pub use space::gib;
 pub use torch::{FileFraming, FileTensors, TensorGroup};
-pub use workload::{CheckpointWorkload, HOST_RANKS, Mode};
+pub use workload::{CheckpointWorkload, HOST_RANKS, Mode, Ranks};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 use super::client::CheckpointClient;
-use super::workload::{CheckpointWorkload, Mode};
+use super::workload::{CheckpointWorkload, Ranks};
 use stormlp_core::cache::CacheChoice;
 use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
@@ -23,7 +23,7 @@ use stormlp_core::verify::Verify;
 #[derive(clap::Args)]
 #[serde(default)]
 pub struct CheckpointRequest {
-    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file in DLIO format
+    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file of DLIO
     #[arg(value_name = "MODEL|FILE.yaml")]
     pub model: String,
 
@@ -38,26 +38,19 @@ pub struct CheckpointRequest {
     #[serde(skip)]
     pub command: CommandLine,
 
-    /// Print the plan per rank and file, and exit as the run would; --scale 1 shows all of a model
+    /// Print the plan and exit
     #[arg(long, conflicts_with = "mlperf_output")]
     pub dry_run: bool,
 
-    /// Fraction of a checkpoint to write: auto, or above 0 up to 1; layers are reduced first, then
-    /// ranks [default: auto]
+    /// Fraction of the checkpoint: auto, or up to 1 [default: auto]
     #[arg(long, value_name = "auto|FACTOR", help_heading = "Size")]
     pub scale: Option<ScaleChoice>,
 
-    /// All ranks, or one host's share of them: default or subset
-    #[arg(long, value_name = "MODE", help_heading = "Size")]
-    pub mode: Option<Mode>,
+    /// Number of ranks; 8/64 for the first 8 of 64 [default: all of the model]
+    #[arg(long, value_name = "N", help_heading = "Size")]
+    pub ranks: Option<Ranks>,
 
-    /// Number of ranks; all of them participate unless --scale is also set [default: all ranks of
-    /// the model; 8 with --mode subset]
-    #[arg(long, value_name = "N", help_heading = "Size",
-        value_parser = whole::<u64>(..))]
-    pub ranks: Option<u64>,
-
-    /// Enforce MLPerf's closed rules; disables scaling
+    /// Enforce MLPerf's closed rules
     #[arg(long, help_heading = "Size")]
     pub closed: bool,
 
@@ -66,7 +59,7 @@ pub struct CheckpointRequest {
         value_parser = whole::<u32>(..))]
     pub saves: Option<u32>,
 
-    /// Number of restores; with --saves 0, of existing checkpoints [default: 10; 2 when scaled]
+    /// Number of restores; with --saves 0 of existing checkpoints [default: 10; 2 when scaled]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(..))]
     pub restores: Option<u32>,
@@ -76,30 +69,30 @@ pub struct CheckpointRequest {
         value_parser = at_most_a_day)]
     pub pause_seconds: Option<f64>,
 
-    /// Keep the newest N checkpoints of the run [default: all]
+    /// Keep N checkpoints of this run [default: all]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(1..))]
     pub keep: Option<u32>,
 
-    /// Keep the checkpoints of the newest N runs in the directory, this one included [default: 1]
+    /// Keep the newest N runs [default: 1]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(1..))]
     pub keep_last: Option<u32>,
 
-    /// With --saves 0, restore the checkpoints of this run [default: the newest complete one]
+    /// Run to restore with --saves 0 [default: the newest]
     #[arg(long, value_name = "NAME", help_heading = "Order")]
     pub run: Option<String>,
 
-    /// Save during emulated training steps of this length, and report how long training waits
+    /// Save during emulated training steps of this length
     #[arg(long = "overlap-step", value_name = "TIME", help_heading = "Order",
         value_parser = step)]
     pub overlap_step_seconds: Option<f64>,
 
-    /// Page cache before a restore: cold (restores come from storage), as-is [default: cold]
+    /// Page cache before a restore: cold, as-is [default: cold]
     #[arg(long, value_name = "STATE", help_heading = "Order")]
     pub cache: Option<CacheChoice>,
 
-    /// Verify every restored byte, in a second, unmeasured read
+    /// Verify every restored byte, in a second read
     #[arg(long, help_heading = "Order")]
     pub verify: bool,
 
@@ -108,12 +101,11 @@ pub struct CheckpointRequest {
         value_parser = Verify::of_objects)]
     pub checksum: Verify,
 
-    /// MLPerf Storage edition for read order and metrics: 2.0, 3.0, native [default: 2.0]
+    /// MLPerf Storage edition: 2.0, 3.0, native [default: 2.0]
     #[arg(long, value_name = "EDITION", help_heading = "Order")]
     pub edition: Option<CheckpointProfile>,
 
-    /// Include the overhead of MLPerf's Python client: FILE from `stormlp calibrate` on this host
-    /// [default: none]
+    /// Include the overhead of MLPerf's client, from `stormlp calibrate`
     #[arg(long, value_name = "FILE", help_heading = "Order")]
     pub client_overhead: Option<PathBuf>,
 
@@ -122,13 +114,12 @@ pub struct CheckpointRequest {
     #[serde(skip)]
     pub calibrated: Option<CheckpointClient>,
 
-    /// Directory for checkpoints, or s3://bucket/prefix; repeatable, assigned to ranks round-robin
-    /// [default: ./stormlp-data/checkpoint/MODEL]
+    /// Folder, or s3://bucket/prefix; repeatable [default: ./stormlp-data/checkpoint/MODEL]
     #[arg(short, long = "dir", value_name = "DIR", help_heading = "Transfers",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub folders: Vec<Location>,
 
-    /// When to sync files: per-file, per-checkpoint, none [default: per-file]; objects are complete when their uploads are
+    /// When to sync files: per-file, per-checkpoint, none [default: per-file]
     #[arg(long, value_name = "POLICY", help_heading = "Transfers")]
     pub fsync: Option<FsyncPolicy>,
 
@@ -150,8 +141,7 @@ pub struct CheckpointRequest {
     #[arg(long, value_name = "gds", help_heading = "Transfers", value_parser = Requirement::of_cufile)]
     pub require: Option<Requirement>,
 
-    /// Transfers in flight per rank [default: 1; 4 for restores with --edition 3.0; for objects 16
-    /// over all ranks]
+    /// Transfers in flight per rank [default: 1; 4 for restores in edition 3.0]
     #[arg(long, value_name = "N", help_heading = "Transfers",
         value_parser = whole::<u32>(1..=256))]
     pub queue_depth: Option<u32>,
@@ -161,33 +151,42 @@ pub struct CheckpointRequest {
         help_heading = "Transfers", value_parser = parse_bytes)]
     pub io_size: Option<u64>,
 
-    /// File format: raw, or torch.save's for torch.load [default: raw, or the format of existing
-    /// checkpoints]
+    /// File format: raw, torch (for torch.load) [default: raw]
     #[arg(long, value_name = "raw|torch", help_heading = "Transfers")]
     pub container: Option<Container>,
-
-    /// Seed for the content [default: different for each run]
-    #[arg(long, value_name = "N", help_heading = "Transfers",
-        value_parser = whole::<u64>(..))]
-    pub seed: Option<u64>,
 
     /// The placement of threads and buffers.
     #[command(flatten)]
     pub threading: Threading,
 
-    /// Directories are local to each host, such as local drives: each host restores what it saved
+    /// Each host has its own folders, such as on local drives
     #[arg(long, help_heading = "Several hosts", display_order = LAST)]
     pub local_storage: bool,
 
-    /// Rarely needed settings of the machine.
+    /// Rarely needed settings.
     #[command(flatten)]
-    pub tune: Tuned<MachineTune>,
+    pub tune: Tuned<CheckpointTune>,
 
     /// Result folders known to be on the file system of the checkpoints. They are not saved: a
     /// closed run is refused for them before it starts.
     #[arg(skip)]
     #[serde(skip)]
     pub results_beside_data: Vec<PathBuf>,
+}
+
+/// The keys of `--tune`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct CheckpointTune {
+    /// Settings of the machine.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub machine: MachineTune,
+
+    /// Seed of the content [default: different for each run]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
+    pub seed: Option<u64>,
 }
 
 /// Listed after the options of the same heading that all commands have.

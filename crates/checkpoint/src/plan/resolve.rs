@@ -72,9 +72,9 @@ pub fn resolve(
     }
     plan.warnings = warnings::of(&plan, facts);
     let waits = plan.save.waits_for_gpu();
-    plan.warnings.extend(wait_warning(request.tune.wait, waits));
+    plan.warnings.extend(wait_warning(request.tune.machine.wait, waits));
     let cufile = plan.path().needs_cufile();
-    let statistics = statistics_warning(request.tune.cufile_stats, cufile, host);
+    let statistics = statistics_warning(request.tune.machine.cufile_stats, cufile, host);
     plan.warnings.extend(statistics);
     for (device, placement) in plan.save.each_device() {
         let far = placement::warnings(placement, device, host);
@@ -181,14 +181,15 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
 fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, u64)> {
     let workload = &request.workload;
     let group = workload.tensor.saturating_mul(workload.pipeline);
-    if request.ranks == Some(0) || group == 0 {
+    let [ranks, of] = [request.ranks.map(|r| r.participating), request.ranks.and_then(|r| r.of)];
+    if [ranks, of].contains(&Some(0)) || group == 0 {
         problems.plan("0 ranks", "use --ranks with at least 1");
         return None;
     }
-    let (layout, ranks) = match request.mode.unwrap_or(workload.mode) {
+    let all = of.unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
+    let (layout, ranks) = match mode(request) {
         Mode::Default => {
-            let ranks =
-                request.ranks.unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
+            let ranks = ranks.unwrap_or(all);
             if !ranks.is_multiple_of(group) {
                 problems.plan(
                     format!(
@@ -198,7 +199,8 @@ fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, 
                     if request.closed {
                         "leave --ranks out: the closed rules fix it".to_string()
                     } else {
-                        format!("use --ranks with a multiple of {group}, or --mode subset")
+                        let all = ranks.next_multiple_of(group);
+                        format!("use --ranks with a multiple of {group}, or --ranks {ranks}/{all}")
                     },
                 );
                 return None;
@@ -206,23 +208,27 @@ fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, 
             (workload.layout(workload.parallelism(ranks / group)), ranks)
         }
         Mode::Subset => {
-            let layout = workload.layout(workload.parallelism_of_all_ranks());
-            let all = group.saturating_mul(workload.data.unwrap_or(1));
-            let ranks = request.ranks.unwrap_or_else(|| HOST_RANKS.min(all));
-            if ranks > all {
+            let ranks = ranks.unwrap_or(HOST_RANKS.min(all));
+            if ranks > all || !all.is_multiple_of(group) {
                 problems.plan(
-                    format!("a subset of {ranks} ranks out of {all}"),
-                    format!("use --ranks with at most {all}"),
+                    format!("{ranks} of {all} ranks"),
+                    format!("use --ranks with at most {all}, of a job with a multiple of {group}"),
                 );
                 return None;
             }
-            (layout, ranks)
+            (workload.layout(workload.parallelism(all / group)), ranks)
         }
     };
     for what in layout.parallelism.problems() {
         problems.plan(what, "use fewer --ranks");
     }
     Some((layout, ranks))
+}
+
+/// Whether all ranks of the job participate.
+fn mode(request: &CheckpointRequest) -> Mode {
+    let of = request.ranks.and_then(|ranks| ranks.of);
+    of.map_or(request.workload.mode, |_| Mode::Subset)
 }
 
 /// How much of the checkpoint is written.
@@ -316,7 +322,7 @@ fn assemble(
     let existing = facts.marker(&run).filter(|_| !request.is_saving());
     let mut content = existing.map_or_else(
         || ContentFacts {
-            seed: request.seed.unwrap_or(0),
+            seed: request.tune.seed.unwrap_or(0),
             source_bytes: save.chunk_bytes,
             stamped: !matches!(save.device, Some(DeviceId::Gpu { .. })) || request.verify,
             container: Container::default(),
@@ -333,19 +339,18 @@ fn assemble(
         request.workload.pause_seconds.unwrap_or(5.0)
     });
     let restores = saved::restores(facts, &run, &counts, request.restores.is_some());
+    let as_dlio_counts = |rank| layout.rank_bytes_as_dlio_counts(rank);
     CheckpointPlan {
         request: request.clone(),
         model: request.workload.name.clone(),
         profile: request.edition(),
-        mode: request.mode.unwrap_or(request.workload.mode),
+        mode: mode(request),
         layout: *layout,
         parameters: u64::try_from(layout.architecture.parameters()).unwrap_or(u64::MAX),
         scaling,
         full_run: request.command_of_size("1").to_string(),
         total_bytes,
-        dlio_counted_bytes: (0..scaling.ranks)
-            .map(|rank| layout.rank_bytes_as_dlio_counts(rank))
-            .sum(),
+        dlio_counted_bytes: (0..scaling.ranks).map(as_dlio_counts).sum(),
         ranks,
         run,
         removed_runs,

@@ -80,12 +80,13 @@ fn of_the_model(plan: &CheckpointPlan) -> Vec<CheckedRule> {
     };
     let ranks = plan.scaling.ranks;
     let all = model.parallelism_of_all_ranks().ranks();
+    let job = plan.layout.parallelism.ranks();
     let size = match plan.mode {
         Mode::Default => (RANKS, ranks == all, format!("{ranks} ranks; {} has {all}", plan.model)),
         Mode::Subset => (
             SUBSET,
-            ranks == HOST_RANKS,
-            format!("a subset of {ranks} ranks; it must be {HOST_RANKS}"),
+            (ranks, job) == (HOST_RANKS, all),
+            format!("{ranks} of {job} ranks; a subset must be {HOST_RANKS} of {all}"),
         ),
     };
     let smallest = builtin::names().next() == Some(model.name.as_str());
@@ -94,7 +95,7 @@ fn of_the_model(plan: &CheckpointPlan) -> Vec<CheckedRule> {
         (
             SUBSET,
             plan.mode == Mode::Default || plan.profile != CheckpointProfile::V3 || smallest,
-            "in 3.0 subset mode is for the 8B model only".to_string(),
+            "in 3.0 a subset is for the 8B model only".to_string(),
         ),
         (
             RANKS,

@@ -32,7 +32,7 @@ fn closed_rules_are_enforced_one_by_one() {
             |r| r.engine = stormlp_core::transport::EngineChoice::Uring,
             "rule 2.2.5 of v2.0: --engine",
         ),
-        (|r| r.ranks = Some(128), "rule 2.2.5 of v2.0: 128 ranks; llama3-70b has 64"),
+        (|r| r.ranks = Some(128.into()), "rule 2.2.5 of v2.0: 128 ranks; llama3-70b has 64"),
         (|r| r.folders.push("b".into()), "rule 2.2.5 of v2.0: 2 directories"),
         (
             |r| {
@@ -79,20 +79,19 @@ fn a_closed_run_goes_by_an_edition() {
 
 #[test]
 fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
-    let of = |model: &str, profile: CheckpointProfile, ranks: Option<u64>| {
+    let of = |model: &str, profile: CheckpointProfile, ranks: &str| {
         let request = closed(model, |r| {
-            r.mode = Some(Mode::Subset);
             r.edition = Some(profile);
-            r.ranks = ranks;
+            r.ranks = Some(ranks.parse().expect("ranks"));
         });
         whats(&request, &facts(100_000 * GIB)).join("\n")
     };
-    assert_eq!(of("llama3-405b", CheckpointProfile::V2, None), "");
-    assert_eq!(of("llama3-8b", CheckpointProfile::V3, None), "");
-    let large = of("llama3-405b", CheckpointProfile::V3, None);
+    assert_eq!(of("llama3-405b", CheckpointProfile::V2, "8/512"), "");
+    assert_eq!(of("llama3-8b", CheckpointProfile::V3, "8/8"), "");
+    let large = of("llama3-405b", CheckpointProfile::V3, "8/512");
     assert!(large.contains("8B model only"), "{large}");
-    let twelve = of("llama3-70b", CheckpointProfile::V2, Some(12));
-    assert!(twelve.contains("a subset of 12 ranks; it must be 8"), "{twelve}");
+    let twelve = of("llama3-70b", CheckpointProfile::V2, "12/64");
+    assert!(twelve.contains("12 of 64 ranks; a subset must be 8 of 64"), "{twelve}");
 }
 
 #[test]
@@ -115,7 +114,7 @@ fn mlperfs_own_files_are_its_models_under_any_name() {
     let mut own = request("llama3-8b");
     own.workload.name = "llama_8b".to_string();
     own.workload.data = None;
-    own.ranks = Some(8);
+    own.ranks = Some(8.into());
     own.closed = true;
     assert_eq!(whats(&own, &facts(10_000 * GIB)), Vec::<String>::new());
     own.workload.architecture.num_layers = 31;

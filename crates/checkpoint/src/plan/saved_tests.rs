@@ -95,7 +95,7 @@ fn a_checkpoint_of_another_model_parallelism_or_shape_is_not_restored() {
     mine.saves = Some(2);
     let facts = with_saved(&mine, 1, 2);
     mine.saves = Some(0);
-    let more = CheckpointRequest { ranks: Some(16), ..mine.clone() };
+    let more = CheckpointRequest { ranks: Some(16.into()), ..mine.clone() };
     assert!(whats(&more, &facts)[0].contains("another number of ranks: 8 of 8, not 16 of 16"));
     let mut other = mine.clone();
     other.workload.architecture.hidden_size *= 2;

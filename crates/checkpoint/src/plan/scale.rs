@@ -106,6 +106,12 @@ impl Scaling {
         format!("{:.decimals$}", self.factor)
     }
 
+    /// The factor in percent, for display.
+    pub fn percent(&self) -> String {
+        let decimals = if self.factor < 0.001 { 5 } else { 2 };
+        format!("{:.decimals$} %", self.factor * 100.0)
+    }
+
     /// Bytes of one checkpoint of this part.
     pub fn bytes(&self) -> u64 {
         share(self.full_bytes, self.factor)

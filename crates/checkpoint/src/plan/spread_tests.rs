@@ -19,7 +19,7 @@ fn spread(
                 num_attention_heads: 8, num_kv_heads: 4}\n";
     let mut request =
         CheckpointRequest::plain(parse(text, "my.yaml").expect("a workload"), "0".into());
-    request.ranks = Some(ranks);
+    request.ranks = Some(ranks.into());
     request.scale = Some(ScaleChoice::Auto);
     request.saves = writes;
     request.folders = (0..places.len()).map(|i| (&i.to_string()).into()).collect();

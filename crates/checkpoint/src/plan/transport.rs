@@ -65,7 +65,7 @@ pub(super) fn decide(
         devices: request.device.as_ref(),
         shares: ranks,
         require_gds: request.require.is_some(),
-        wait: request.tune.wait,
+        wait: request.tune.machine.wait,
         threading: &request.threading,
     };
     let bare = transport::decide(asked, host, problems);
@@ -104,7 +104,7 @@ pub(super) fn decide(
             queue_depth: queue_depth.max(1),
             chunk_bytes,
             window,
-            pages: request.tune.pages,
+            pages: request.tune.machine.pages,
             // Each rank has one open file.
             streams: ranks.div_ceil(threads),
             ..bare.clone()

@@ -19,22 +19,8 @@ pub(super) fn of(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning>
 
 /// The limitations of a plan: whether it has each, its kind, the fact and the remedy.
 fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
-    let (full, total) = (&plan.scaling, ByteSize(plan.total_bytes));
-    let cases: [(bool, WarningKind, String, &str); 6] = [
-        (
-            plan.is_scaled(),
-            WarningKind::Scaled,
-            format!(
-                "SCALED to {} of the checkpoint: {} of {} layers, {} of {} ranks, {total} of {}",
-                full.shown(),
-                full.layers,
-                full.full_layers,
-                full.ranks,
-                full.full_ranks,
-                ByteSize(full.full_bytes),
-            ),
-            &format!("the full run is `{}`", plan.full_run),
-        ),
+    let total = ByteSize(plan.total_bytes);
+    let cases: [(bool, WarningKind, String, &str); 5] = [
         (
             plan.is_scaled()
                 && plan.request.has_open_scale()

@@ -1,7 +1,10 @@
 //! A checkpoint workload: the contents of a workload file, under MLPerf's key names.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use stormlp_core::names::{Named, unknown};
+use stormlp_core::numbers::whole;
 use stormlp_core::workload_file::KeyNote;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -65,6 +68,34 @@ impl Mode {
     /// The name on the command line and in workload files.
     pub fn name(self) -> &'static str {
         self.into()
+    }
+}
+
+/// The ranks of a run: `8`, or `8/64` for the first 8 of a job of 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Ranks {
+    /// The number of ranks that participate.
+    pub participating: u64,
+    /// The number of ranks of the job, if only some of them participate.
+    pub of: Option<u64>,
+}
+
+impl From<u64> for Ranks {
+    fn from(participating: u64) -> Self {
+        Self { participating, of: None }
+    }
+}
+
+impl FromStr for Ranks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = whole::<u64>(..);
+        match text.split_once('/') {
+            Some((some, all)) => Ok(Self { participating: count(some)?, of: Some(count(all)?) }),
+            None => count(text).map(Self::from),
+        }
     }
 }
 

@@ -86,8 +86,8 @@ pub(super) fn run_over(
     let folders: Vec<_> = plan.request.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
     let gpus = plan.save.accelerators().filter_map(DeviceId::gpu_index);
-    let instruments = Instruments::around(folders, gpus, plan.request.tune.telemetry);
-    let settings = settings(plan.request.require.is_some(), plan.request.tune.cufile_stats);
+    let instruments = Instruments::around(folders, gpus, plan.request.tune.machine.telemetry);
+    let settings = settings(plan.request.require.is_some(), plan.request.tune.machine.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
     let mut regions = accelerators.regions(&[&plan.save, &plan.restore])?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
@@ -420,13 +420,8 @@ impl Run<'_> {
 
     fn announce(&self, verb: &str, step: u32, of: u32) {
         let plan = self.stage.plan;
-        let scaled = if plan.is_scaled() {
-            format!("SCALED {}  ", plan.scaling.shown())
-        } else {
-            String::new()
-        };
         self.stage.observer.event(&Event::PhaseStarted {
-            label: format!("{scaled}{verb} checkpoint {step} of {of}"),
+            label: format!("{verb} checkpoint {step} of {of}"),
             total: Some(plan.total_bytes),
             unit: Unit::Bytes,
         });

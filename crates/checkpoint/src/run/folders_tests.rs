@@ -42,7 +42,7 @@ fn a_run_saves_beside_earlier_ones_and_then_removes_the_oldest() {
     (request.saves, request.restores) = (Some(1), Some(1));
     request.keep_last = Some(2);
     for run in 1..=3 {
-        request.seed = Some(run);
+        request.tune.seed = Some(run);
         run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     }
     assert_eq!(runs(&request), ["run2", "run3"]);

@@ -256,7 +256,7 @@ impl<'a> Stage<'a> {
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
         let mut sampler =
-            Sampler::with_fine_start(self.plan.request.tune.telemetry, self.instruments);
+            Sampler::with_fine_start(self.plan.request.tune.machine.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missed.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();

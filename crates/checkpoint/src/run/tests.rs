@@ -54,7 +54,7 @@ fn folder() -> tempfile::TempDir {
 fn request(folder: &Path) -> CheckpointRequest {
     let mut request =
         CheckpointRequest::plain(parse(TINY, "tiny.yaml").unwrap(), folder.join("ckpt").into());
-    request.ranks = Some(8);
+    request.ranks = Some(8.into());
     request.saves = Some(2);
     request.restores = Some(2);
     request.pause_seconds = Some(0.0);

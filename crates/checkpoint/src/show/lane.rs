@@ -11,7 +11,7 @@ use stormlp_show::shown::Lane;
 
 use super::charts::charts;
 use super::plan::mark;
-use super::run::{document, figure};
+use super::run::document;
 
 pub(super) use stormlp_show::shown::Shown as _;
 
@@ -30,7 +30,7 @@ impl Lane for CheckpointResults {
         charts(report)
     }
 
-    /// Figures of saves and of restores, by the profile's own arithmetic.
+    /// Figures of saves and of restores, of all ranks.
     fn figures(report: &CheckpointReport) -> Vec<Figure> {
         let results = &report.results;
         let saves = (&results.saves, &results.summary.save);
@@ -84,8 +84,12 @@ impl Lane for CheckpointResults {
         settings.add("verify", switch(plan.request.verify), &[]);
         settings.add("checksum", plan.request.checksum.name(), &[]);
         settings.add("local storage", switch(plan.request.local_storage), &[]);
-        let level =
-            plan.request.tune.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+        let level = plan
+            .request
+            .tune
+            .machine
+            .cufile_stats
+            .map_or("none".to_string(), |level| level.to_string());
         settings.add("cuFile statistics", level, &[]);
         let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
         settings.add("client", client, &["client"]);
@@ -95,12 +99,11 @@ impl Lane for CheckpointResults {
         settings
     }
 
-    /// Rate of the saves, or of the restores if there are no saves, by the profile's arithmetic.
+    /// Rate of the saves, or of the restores if there are no saves, of all ranks.
     fn outcome(report: &CheckpointReport, status: String) -> Outcome {
         let summary = &report.results.summary;
         let rate = |summary: &PhaseSummary| {
-            let pair = figure(summary, report.plan.profile.headline());
-            Quantity::higher(pair.gib_per_second.mean, "GiB/s")
+            Quantity::higher(summary.all_ranks.gib_per_second.mean, "GiB/s")
         };
         let (what, figure) = match (&summary.save, &summary.restore) {
             (Some(save), _) => ("saved at", Some(rate(save))),
@@ -121,7 +124,7 @@ fn of_phase(
     results: &[CheckpointResult],
     summary: &PhaseSummary,
 ) -> Vec<Figure> {
-    let mean = figure(summary, report.plan.profile.headline());
+    let mean = &summary.all_ranks;
     let (rate, seconds) = (mean.gib_per_second.mean, mean.duration_seconds.mean);
     let mut figures = vec![
         Figure::throughput(phase, Quantity::higher(rate, "GiB/s")),

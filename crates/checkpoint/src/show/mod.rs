@@ -1,7 +1,7 @@
 //! Checkpoint plans and reports as documents, and MLPerf's files.
 //!
-//! A scaled run could be mistaken for a real one, so every line of its text begins with SCALED and
-//! the actual factor.
+//! A scaled run could be mistaken for a real one, so the first and the last line of its text say SCALED
+//! and the actual percentage.
 
 mod charts;
 #[cfg(test)]

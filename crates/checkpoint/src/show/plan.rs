@@ -6,10 +6,19 @@ use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::{Document, DryRun, Facts};
 
-/// Prefix of every line about a scaled run; `None` if the plan is not scaled.
+/// The mark of a scaled run; `None` if the plan is not scaled.
 pub fn mark(plan: &CheckpointPlan) -> Option<String> {
-    let scaled = plan.is_scaled();
-    scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
+    plan.is_scaled().then(|| format!("SCALED to {}", plan.scaling.percent()))
+}
+
+/// The model and, of a scaled run, how much of it there is.
+fn model(plan: &CheckpointPlan) -> String {
+    let Some(mark) = mark(plan) else { return plan.model.clone() };
+    let part = &plan.scaling;
+    format!(
+        "{}, {mark}: {} of {} ranks, {} of {} layers",
+        plan.model, part.ranks, part.full_ranks, part.layers, part.full_layers
+    )
 }
 
 /// What a run does, printed before it starts: a line, as the screen at its end has the rest.
@@ -58,16 +67,9 @@ fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
 pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
     let (brief, facts) = (&mut document.brief, &mut document.facts);
     let spread = &plan.layout.parallelism;
-    brief.add(
-        "model",
-        format!(
-            "{} ({} parameters), edition {}, mode {}",
-            plan.model,
-            plan.parameters,
-            plan.profile,
-            plan.mode.name()
-        ),
-    );
+    brief.add("model", model(plan));
+    facts.add("parameters", plan.parameters);
+    facts.add("edition", plan.profile);
     facts.add(
         "ranks",
         format!(
@@ -86,9 +88,17 @@ pub(super) fn setup(plan: &CheckpointPlan, document: &mut Document) {
     let per_rank =
         if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
     let total = gib(plan.total_bytes);
-    brief.add("checkpoint", format!("{total} in {files} files, {per_rank} per rank"));
+    let synced = match plan.path() {
+        PathKind::S3 => String::new(),
+        _ => format!(", fsync {}", plan.durable()),
+    };
+    brief.add("checkpoint", format!("{total} in {files} files, path {}{synced}", plan.path()));
+    facts.add("bytes per rank", per_rank);
     if let Some(client) = &plan.client {
         brief.add("client", client.to_string());
+    }
+    if plan.is_scaled() {
+        brief.add("full size", &plan.full_run);
     }
     facts.add(
         "order",
@@ -123,7 +133,6 @@ pub fn dry_run(dry_run: &DryRun<'_, CheckpointPlan>) -> Document {
     document.brief = document.all_facts();
     document.facts.0.clear();
     document.warn(&plan.warnings);
-    document.brief.add("path", plan.path());
     for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
         let by = match phase.path.has_engine() {
             true => phase.engine.name(),
@@ -139,7 +148,6 @@ pub fn dry_run(dry_run: &DryRun<'_, CheckpointPlan>) -> Document {
             ),
         );
     }
-    document.facts.add(plan.made_durable_by(), plan.durable());
     document.facts.add("exact size", format!("{} bytes", plan.total_bytes));
     for group in groups(&plan.ranks) {
         ranks(&mut document, group);

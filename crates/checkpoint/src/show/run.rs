@@ -1,19 +1,20 @@
 //! A checkpoint run as a document.
 
-use crate::plan::{Arithmetic, FsyncPolicy, gib};
+use crate::plan::{Arithmetic, CheckpointProfile, FsyncPolicy, gib};
 use crate::report::{
-    CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, PhaseSummary,
+    CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, DurationAndRate,
+    PhaseSummary,
 };
 use serde_json::Value;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::MODELLED;
-use stormlp_core::units::{ByteSize, counted};
+use stormlp_core::units::{ByteSize, GIB, counted};
 
 use super::plan::mark;
 use super::plan::setup;
 use stormlp_show::document::{
-    Cell, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number, word,
+    Cell, Document, Facts, Quantity, Section, Table, ended, mismatch, number, word,
 };
 use stormlp_show::hosts::processes;
 use stormlp_show::records::Records;
@@ -66,9 +67,6 @@ pub const RECORDS: [(&str, &str); 41] = [
     ("retries_after_loss", "/object_store/retries_after_loss"),
 ];
 
-/// Maximum number of saves and restores that a screen shows one by one.
-const AT_A_GLANCE: usize = 8;
-
 /// The document of a run.
 pub fn document(report: &CheckpointReport) -> Document {
     let mut document = Document::new(headline(report));
@@ -87,23 +85,17 @@ pub fn document(report: &CheckpointReport) -> Document {
             }
         }
     }
-    let rows = report.results.saves.len() + report.results.restores.len();
-    // Of many, a screen shows the means.
-    let (place, of_means) = match rows {
-        ..=AT_A_GLANCE => (DetailLevel::Screen, DetailLevel::Details),
-        _ => (DetailLevel::Details, DetailLevel::Screen),
-    };
+    means(&mut document, report);
     for (title, results, part) in [
         ("Saves", &report.results.saves, "save"),
         ("Restores", &report.results.restores, "restore"),
     ] {
         if !results.is_empty() {
             let section = phase(&mut document, title, report.plan.made_durable_by(), results);
-            section.place = place;
             latencies(section, report, part);
         }
     }
-    averages(&mut document, report, of_means);
+    arithmetics(&mut document, report);
     let group = report.results.group.as_ref();
     let shares = &report.results.hosts;
     hosts::section(shares, group, "checkpoints", &mut document);
@@ -141,33 +133,60 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
     saves.chain(report.results.restores.iter().map(unit("restore")))
 }
 
-/// The rates by the profile's own arithmetic, and how the run ended if it failed.
+/// All saves, or all restores.
+struct Phase<'r> {
+    name: &'static str,
+    results: &'r [CheckpointResult],
+    summary: PhaseSummary,
+}
+
+impl Phase<'_> {
+    fn is_save(&self) -> bool {
+        self.name == "save"
+    }
+
+    fn mean(&self, number: fn(&CheckpointResult) -> f64) -> f64 {
+        self.results.iter().map(number).sum::<f64>() / self.results.len().max(1) as f64
+    }
+}
+
+fn phases(report: &CheckpointReport) -> Vec<Phase<'_>> {
+    let CheckpointResults { saves, restores, summary, .. } = &report.results;
+    let phases = [("save", saves, summary.save), ("restore", restores, summary.restore)];
+    let phases = phases.into_iter();
+    phases.filter_map(|(name, results, of)| Some(Phase { name, results, summary: of? })).collect()
+}
+
+/// The rates of all ranks, and how the run ended if it failed.
 fn headline(report: &CheckpointReport) -> String {
     if let Some(mismatch) = mismatch(&report.ending) {
         return mismatch;
     }
-    let own = report.plan.profile.headline();
-    let phases = [
-        ("saved", &report.results.summary.save, saved_to_memory(report)),
-        ("restored", &report.results.summary.restore, restored_from_memory(report)),
-    ];
-    let rates: Vec<String> = phases
-        .into_iter()
-        .filter_map(|(done, summary, of_memory)| {
-            let pair = figure(summary.as_ref()?, own);
-            let (rate, seconds) = (pair.gib_per_second.mean, pair.duration_seconds.mean);
-            let memory = match (of_memory, done) {
-                (false, _) => "",
-                (true, "saved") => ", mostly written to memory",
-                (true, _) => ", mostly read from memory",
+    let rates: Vec<String> = phases(report)
+        .iter()
+        .map(|phase| {
+            let remarks = match phase.is_save() {
+                true => [
+                    (is_unsynced(report), "not synced"),
+                    (saved_to_memory(report), "mostly to memory"),
+                ],
+                false => [(restored_from_memory(report), "mostly from memory"), (false, "")],
             };
-            Some(format!("{done} at {rate:.3} GiB/s ({seconds:.3} s each{memory})"))
+            let remarks: Vec<&str> = remarks
+                .into_iter()
+                .filter_map(|(applies, words)| applies.then_some(words))
+                .collect();
+            let remarks = match remarks.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", remarks.join(", ")),
+            };
+            let rate = phase.summary.all_ranks.gib_per_second.mean;
+            format!("{}s at {rate:.3} GiB/s{remarks}", phase.name)
         })
         .collect();
-    let answer = if rates.is_empty() {
-        "nothing was measured".to_string()
-    } else {
-        format!("{} by edition {}{}", rates.join(", "), report.plan.profile, synced(report))
+    let answer = match rates.is_empty() {
+        true => "measured nothing".to_string(),
+        false => rates.join(", "),
     };
     let planned = report.plan.path();
     let other = ["saves", "restores"].iter().find_map(|name| report.other_path(name, planned));
@@ -179,29 +198,33 @@ fn headline(report: &CheckpointReport) -> String {
         }
         _ => String::new(),
     };
-    format!("checkpoint {}{of}: {answer}{other}{ended}", report.plan.model)
+    format!("{}{of} {answer}{other}{ended}", report.plan.model)
 }
 
 /// Whether saves of files were not synced.
-fn synced(report: &CheckpointReport) -> &'static str {
-    let plan = &report.plan;
-    let is_unsynced = plan.fsync == FsyncPolicy::None && plan.path() != PathKind::S3;
-    if is_unsynced && !report.results.saves.is_empty() { ", not synced" } else { "" }
+fn is_unsynced(report: &CheckpointReport) -> bool {
+    report.plan.fsync == FsyncPolicy::None && report.plan.path() != PathKind::S3
+}
+
+/// The share of restored bytes that was in the page cache; `None` unless known for all.
+fn cached_share(restores: &[CheckpointResult]) -> Option<f64> {
+    let cached = |result: &CheckpointResult| {
+        let cache = result.page_cache_before?;
+        Some(cache.share * result.bytes as f64)
+    };
+    let cached = restores.iter().map(cached).sum::<Option<f64>>()?;
+    let bytes = restores.iter().map(|result| result.bytes).sum::<u64>();
+    (bytes > 0).then(|| cached / bytes as f64)
 }
 
 /// Whether most of the restored data came from the page cache.
 fn restored_from_memory(report: &CheckpointReport) -> bool {
     let restores = &report.results.restores;
     let of_devices = device_bytes(restores, |device| device.read_bytes);
-    let cached = |result: &CheckpointResult| {
-        let cache = result.page_cache_before?;
-        Some(cache.share * result.bytes as f64)
-    };
-    let from_cache = restores.iter().map(cached).sum::<Option<f64>>();
     let bytes = restores.iter().map(|result| result.bytes).sum::<u64>() as f64;
     report.path_of("restores", report.plan.path()).uses_page_cache()
         && bytes > 0.0
-        && storage::is_from_memory(bytes, of_devices, from_cache.map(|cached| cached / bytes))
+        && storage::is_from_memory(bytes, of_devices, cached_share(restores))
 }
 
 /// Whether most of the saved data was still in memory at the end of the saves.
@@ -227,6 +250,75 @@ fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
         let engine = engine.map_or(String::new(), |facts| format!(", engine {}", facts.engine));
         facts.add(name, format!("path {path}{engine}: {}", evidence.summary));
     }
+}
+
+/// The means over the saves and the restores, with MLPerf's arithmetic in a line below.
+fn means(document: &mut Document, report: &CheckpointReport) {
+    let phases = phases(report);
+    if phases.is_empty() {
+        return;
+    }
+    let durable_by = report.plan.made_durable_by();
+    let overlaps = report.results.saves.iter().any(|save| save.overlap.is_some());
+    let in_gib = |bytes: f64| Quantity::neutral(bytes / GIB as f64, "GiB");
+    let device = |phase: &&Phase<'_>| match phase.is_save() {
+        true => device_bytes(phase.results, |device| device.written_bytes),
+        false => device_bytes(phase.results, |device| device.read_bytes),
+    };
+    let table = Table::of(
+        &phases,
+        |phase| phase.name.to_string(),
+        vec![
+            word("", 0, |phase: &&Phase<'_>| phase.name),
+            number("n", 0, |phase: &&Phase<'_>| phase.summary.checkpoints),
+            number("GiB/s", 0, |phase: &&Phase<'_>| {
+                let rate = phase.summary.all_ranks.gib_per_second;
+                Quantity::higher(rate.mean, "GiB/s").spread(Some(rate.deviation))
+            }),
+            number("slowest rank s", 0, |phase: &&Phase<'_>| {
+                let seconds = phase.summary.all_ranks.duration_seconds;
+                Quantity::lower(seconds.mean, "s").spread(Some(seconds.deviation))
+            }),
+            number(&format!("{durable_by} s"), 1, |phase: &&Phase<'_>| {
+                phase
+                    .is_save()
+                    .then(|| Quantity::lower(phase.mean(|one| one.mean_parts.fsync_seconds), "s"))
+            }),
+            number("training waits s", 0, |phase: &&Phase<'_>| {
+                phase.is_save().then(|| {
+                    let stall =
+                        |one: &CheckpointResult| one.overlap.map_or(0.0, |o| o.stall_seconds);
+                    Quantity::lower(phase.mean(stall), "s")
+                })
+            })
+            .when(overlaps),
+            number("from page cache %", 0, |phase: &&Phase<'_>| {
+                match (phase.is_save(), cached_share(phase.results)) {
+                    (true, _) => String::new(),
+                    (false, Some(share)) => format!("{:.1}", share * 100.0),
+                    (false, None) => "?".to_string(),
+                }
+            })
+            .when(!report.results.restores.is_empty()),
+            number("device GiB", 2, |phase: &&Phase<'_>| match device(phase) {
+                Some(bytes) => in_gib(bytes / phase.results.len() as f64).into(),
+                None => Cell::from("?"),
+            }),
+        ],
+    );
+    let lines = &mut document.table(table).lines;
+    if report.plan.profile.headline() == Arithmetic::Dlio {
+        lines.push(of_mlperf(report.plan.profile, &phases));
+    }
+}
+
+/// The rates by MLPerf's arithmetic.
+fn of_mlperf(edition: CheckpointProfile, phases: &[Phase<'_>]) -> String {
+    let rate = |phase: &Phase<'_>| {
+        format!("{} {:.3} GiB/s", phase.name, phase.summary.dlio.gib_per_second.mean)
+    };
+    let rates: Vec<String> = phases.iter().map(rate).collect();
+    format!("MLPerf {edition} arithmetic (rank 0's time): {}", rates.join(", "))
 }
 
 /// The table of saves or restores.
@@ -281,7 +373,7 @@ fn phase<'d>(
         ))
     });
     let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");
-    let section = document.section(&title, Some(table));
+    let section = document.details(&title, Some(table));
     section.lines = overlaps.collect();
     section
 }
@@ -314,13 +406,12 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
     }
 }
 
-/// The arithmetics side by side, with the profile's own marked, followed by what they take and the
+/// The arithmetics side by side, with the edition's own marked, followed by their definitions and the
 /// cost on the host.
-fn averages(document: &mut Document, report: &CheckpointReport, place: DetailLevel) {
+fn arithmetics(document: &mut Document, report: &CheckpointReport) {
     let own = report.plan.profile.headline();
     let summary = &report.results.summary;
-    let phases = [("save", summary.save), ("restore", summary.restore)].into_iter();
-    let phases = phases.filter_map(|(name, summary)| Some((name, summary?)));
+    let phases = phases(report).into_iter().map(|phase| (phase.name, phase.summary));
     let rows = phases.flat_map(|(name, summary)| ARITHMETICS.map(|one| (name, one, summary)));
     type Mean = (&'static str, (Arithmetic, &'static str, &'static str), PhaseSummary);
     let table = Table::of(
@@ -344,7 +435,7 @@ fn averages(document: &mut Document, report: &CheckpointReport, place: DetailLev
         ],
     );
     let title = "Means over the checkpoints (± spread)";
-    document.section(title, (!table.rows.is_empty()).then_some(table)).place = place;
+    document.details(title, (!table.rows.is_empty()).then_some(table));
     let section = document.details("Arithmetic and cost", None);
     for &(_, label, takes) in &ARITHMETICS {
         section.facts.add(label, takes);

@@ -174,9 +174,8 @@ pub struct MatrixRequest {
     #[arg(skip)]
     pub name: String,
 
-    /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu,
-    /// cpu-async-gpu, page-cache, s3, null; or `auto` (gds, cpu-gpu, page-cache), or `all`
-    /// [default: auto]
+    /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu, cpu-async-gpu,
+    /// page-cache, s3, null, all, or auto: gds, cpu-gpu, page-cache [default: auto]
     #[arg(long = "path", value_name = "LIST", value_delimiter = ',')]
     pub paths: Vec<PathChoice>,
 
@@ -198,54 +197,49 @@ pub struct MatrixRequest {
         value_parser = whole::<u32>(1..=MOST_THREADS.into()))]
     pub threads: Vec<u32>,
 
-    /// Transfers in flight per thread; batch entries on batch paths, connections to objects
-    /// [default: 1]
+    /// Transfers in flight per thread [default: 1]
     #[arg(long = "queue-depth", value_name = "LIST",
         value_delimiter = ',', value_parser = whole::<u32>(1..=MOST_IN_FLIGHT.into()))]
     pub queue_depths: Vec<u32>,
 
-    /// Preset matrix: quick, data-preparation, training, inference, full; other options override
-    /// its values
+    /// Preset matrix: quick, data-preparation, training, inference, full
     #[arg(long, value_name = "NAME", value_parser = preset_name)]
     pub preset: Option<String>,
 
-    /// Length of each cell: a time such as 5s, or passes over the files such as 2x [default: 5s]
+    /// Length of each cell: 5s, or 2x for two passes over the files [default: 5s]
     #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
     pub duration: Option<CellSpan>,
 
-    /// Warm-up of each cell before the measurement
+    /// Warm-up before each cell
     #[arg(long = "warmup", value_name = "TIME",
         value_parser = parse_seconds, default_value = "0")]
     pub warmup_seconds: f64,
 
-    /// Repetitions of each cell; the table shows mean ± standard deviation [default: 1]
+    /// Repetitions of each cell [default: 1; 3 with --find-knee]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     pub runs: Option<u32>,
 
-    /// Find the fewest transfers in flight within 2 % (or noise) of the best, for each path,
-    /// operation and size: increases --threads and --queue-depth [defaults: 1 to 32, 1 to 64],
-    /// narrows down, and repeats the decisive cells --runs times [default: 3]
+    /// Find the smallest threads × queue depth that reaches 98 % of the peak throughput
     #[arg(long, conflicts_with = "preset")]
     pub find_knee: bool,
 
-    /// Page cache before each cell: cold (files dropped), warm, as-is
+    /// Page cache before each cell: cold, warm, as-is
     #[arg(long, value_name = "STATE", default_value = "cold")]
     pub cache: CacheState,
 
-    /// Percentage of reads in a mix of reads and writes, on every path
+    /// Percentage of reads in a mix of reads and writes
     #[arg(long, value_name = "PERCENT",
         value_parser = whole::<u8>(0..=100))]
     pub read_percent: Option<u8>,
 
-    /// Folder, file or block device to use, as --dir and --file do; repeatable
+    /// Folder, file or block device, as --dir or --file
     #[serde(skip)]
     #[arg(value_name = "PATH", value_parser = folder_or_prefix,
         conflicts_with_all = ["folders", "files", "jobs"])]
     pub targets: Vec<PathBuf>,
 
-    /// Folder with one file per thread, or prefix of objects, s3://bucket/prefix, at the endpoint or
-    /// endpoints (a,b) of AWS_ENDPOINT_URL; repeatable to spread threads over folders
-    /// [default: ./stormlp-data/gds]
+    /// Folder with one file per thread, or s3://bucket/prefix; repeatable [default:
+    /// ./stormlp-data/gds]
     #[serde(skip)]
     #[arg(short = 'd', long = "dir", value_name = "DIR", help_heading = "Files",
         value_parser = folder_or_prefix, conflicts_with_all = ["files", "jobs"])]
@@ -256,8 +250,7 @@ pub struct MatrixRequest {
     #[arg(long = "file", value_name = "FILE", help_heading = "Files", conflicts_with = "jobs")]
     pub files: Vec<PathBuf>,
 
-    /// Group of threads with its own bindings, such as dir=/mnt/a,device=cuda:0,numa=0,threads=8;
-    /// repeatable
+    /// Group of threads: dir=/mnt/a,device=cuda:0,numa=0,threads=8; repeatable
     #[arg(long = "job", value_name = "KEY=VALUE,…", help_heading = "Files")]
     pub jobs: Vec<JobRequest>,
 
@@ -265,8 +258,7 @@ pub struct MatrixRequest {
     #[arg(skip = "stormlp")]
     pub file_stem: String,
 
-    /// Size of each thread's file, or of the part of --file to use [default: that of existing
-    /// files, else 1 GiB per thread, at most 8 GiB and a quarter of the free space in total]
+    /// Size of each thread's file [default: existing files, otherwise 1 GiB; at most 8 GiB in total]
     #[arg(long = "file-size", value_name = "SIZE",
         help_heading = "Files", value_parser = parse_some_bytes)]
     pub file_size_bytes: Option<u64>,
@@ -288,17 +280,15 @@ pub struct MatrixRequest {
         value_parser = Verify::of_objects)]
     pub checksum: Verify,
 
-    /// When to sync written files: end (within the measured time), none, or auto, which is end
-    /// through the page cache and none with direct I/O
+    /// When to sync written files: end, none, auto (end through the page cache)
     #[arg(long, value_name = "WHEN", help_heading = "Files", default_value = "auto")]
     pub fsync: Fsync,
 
-    /// Remove the files that it created after the run, as `stormlp clean` does
+    /// Remove files that this run created
     #[arg(long = "clean", help_heading = "Files")]
     pub remove: bool,
 
-    /// Allow writing to block devices, which destroys their data; --destroy-data=ext4,gpt where one
-    /// carries what `wipefs` names so. Devices in use are refused
+    /// Allow writing to block devices; =ext4,gpt if they carry these signatures
     #[serde(default)]
     #[arg(
         long,
@@ -310,8 +300,7 @@ pub struct MatrixRequest {
     )]
     pub destroy_data: Option<Vec<String>>,
 
-    /// Allow writing to files named with --file that stormlp did not create, which destroys their
-    /// data
+    /// Allow writing to files that stormlp did not create
     #[arg(long, help_heading = "Files")]
     pub overwrite_files: bool,
 
@@ -320,12 +309,12 @@ pub struct MatrixRequest {
     #[arg(skip)]
     pub resumes: bool,
 
-    /// Accelerators: cuda:0, several GPUs such as cuda:0,cuda:1 or all, which the threads take in
-    /// turn, or host for emulation in host memory [default: the first GPU, else host]
+    /// GPUs, assigned to threads round-robin: cuda:0, cuda:0,cuda:1, all; or host to emulate one
+    /// [default: first GPU, otherwise host]
     #[arg(long = "device", value_name = "LIST", help_heading = "Accelerator and engine")]
     pub devices: Option<Devices>,
 
-    /// Memory type of buffers: device, vmm, pinned, host, mmap (gdsio's -m)
+    /// Memory of buffers: device, vmm, pinned, host, mmap
     #[arg(
         long,
         value_name = "KIND",
@@ -339,7 +328,7 @@ pub struct MatrixRequest {
     #[arg(skip = true)]
     pub open_direct: bool,
 
-    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync
+    /// I/O engine: auto, uring, tokio-uring, psync
     #[arg(
         long,
         value_name = "NAME",

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::plan::{MatrixPlan, Measurement, Reach};
+use crate::plan::{CellReport, MatrixPlan, Measurement, Reach};
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{Shift, UncertainMean};
 use stormlp_core::warning::WarningKind;
@@ -72,7 +72,9 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
         let iops = Quantity::higher(iops, "IOPS").text();
         parts.push(format!("most {iops} IOPS ({})", at(group)));
     }
-    let one_at_a_time = groups.iter().filter(|group| group.key.queue_depth == 1);
+    let is_latency =
+        |group: &&&CellGroup<'_>| group.key.queue_depth == 1 && !is_read_ahead(plan, group);
+    let one_at_a_time = groups.iter().filter(is_latency);
     let mixed = groups.iter().any(|group| !mix::rates(group).is_empty());
     let mean = |group: &CellGroup<'_>| match mixed {
         true => mix::known(group, mix::reads, |part| Some(part.latency_us?.mean)),
@@ -85,6 +87,16 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
         parts.push(format!("lowest mean latency{of} {us} µs at depth 1 ({})", at(group)));
     }
     parts.join("; ")
+}
+
+/// Whether the kernel may have read ahead, so that a transfer found its bytes in memory: a sequential
+/// one through the page cache.
+fn is_read_ahead(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
+    let key = &group.key;
+    let is_cached = |cell: &CellReport| plan.cells.get(cell.cell).is_some_and(|of| !of.direct);
+    key.path != PathKind::S3
+        && !key.op.is_random()
+        && group.cells.iter().any(|cell| is_cached(cell))
 }
 
 /// The paths of one combination, fastest first, and the ratios that repetitions prove.

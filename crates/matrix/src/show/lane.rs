@@ -185,7 +185,7 @@ mod tests {
     fn every_field_that_is_left_out_is_one_of_the_plan() {
         let plan = fixtures::run_of(20.0).plan;
         // Empty lists have no places.
-        let may_be_absent = ["warnings"];
+        let may_be_absent = ["warnings", "request.require"];
         let options = OPTIONS.iter().map(|(place, _)| *place);
         let all: Vec<&str> = apart_from_work().into_iter().chain(options).collect();
         let absent = stormlp_show::settings::absent_fields(&plan, &all);

@@ -6,7 +6,7 @@ use crate::plan::{
 };
 use serde_json::Value;
 use stormlp_core::distinct::distinct;
-use stormlp_core::path::MemoryKind;
+use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
@@ -105,7 +105,9 @@ pub fn document(report: &MatrixReport) -> Document {
     match find_knee {
         Some(_) => document.details("All measured cells", Some(table)),
         None => document.table(table),
-    };
+    }
+    .lines
+    .extend(one_in_flight(report, &groups));
     if report.plan.request.preset.as_deref().is_some_and(is_of_study) {
         document.details("The study's table", Some(study::by_kind(report)));
         document.details("The study's table by throughput", Some(study::by_throughput(report)));
@@ -127,6 +129,18 @@ pub fn document(report: &MatrixReport) -> Document {
     alone.results.cells.clear();
     document.records = Records::new(&alone, cells(report), &RECORDS);
     document
+}
+
+/// A hint where no cell had more than one transfer in flight.
+fn one_in_flight(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Option<String> {
+    let mut of_storage = groups.iter().filter(|group| group.key.path != PathKind::Null).peekable();
+    let is_one = of_storage.peek().is_some() && of_storage.all(|group| group.key.load() == (1, 1));
+    let remedy = match report.plan.request.uses_objects() {
+        true => "raise --threads or --queue-depth",
+        false => "`stormlp gds --find-knee` finds it",
+    };
+    let is_one = is_one && report.results.hosts.len() < 2;
+    is_one.then(|| format!("one transfer in flight is not the storage's maximum; {remedy}"))
 }
 
 /// The cells for the records, with the number of hosts, and in a search whether a cell belongs to a

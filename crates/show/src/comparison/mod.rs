@@ -84,7 +84,7 @@ pub struct Comparison {
     pub broken: Vec<String>,
     /// Warnings about the reliability of the verdict.
     pub warnings: Vec<String>,
-    /// Prefix of every line for scaled-down work: `SCALED 0.27`.
+    /// Prefix of the headline for scaled-down work: `SCALED to 27 %`.
     #[serde(skip)]
     mark: Option<String>,
 }
@@ -447,7 +447,7 @@ fn of_matrices(side: &[Named<'_>]) -> bool {
     side.iter().all(|named| named.report.head().kind == ReportKind::Gds)
 }
 
-/// Prefix of every line about a scaled checkpoint.
+/// The mark of a scaled checkpoint.
 fn mark(side: &[Named<'_>]) -> Option<String> {
     side.iter().find_map(|named| named.report.mark())
 }

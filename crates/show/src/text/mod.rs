@@ -17,7 +17,7 @@ const NAME_WIDTH: usize = 26;
 /// a file has no edge. The answer is last, next to the prompt. Words longer than the width are
 /// broken, paths after a `/`.
 pub fn render(document: &Document, width: Option<usize>) -> String {
-    let mut page = TextPage::new(document, width);
+    let mut page = TextPage::new(width);
     page.everything(document);
     page.text
 }
@@ -25,7 +25,7 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
 /// Renders the screen that a command ends with: up to 24 lines for up to eight rows, the answer
 /// last.
 pub fn screen(document: &Document, width: usize) -> String {
-    let mut page = TextPage::new(document, Some(width));
+    let mut page = TextPage::new(Some(width));
     screen::draw_screen(&mut page, document);
     page.text
 }
@@ -40,18 +40,14 @@ pub fn wrapped(lines: &str, width: usize) -> String {
     lines.lines().map(wrap).collect::<Vec<_>>().join("\n")
 }
 
-struct TextPage<'a> {
-    mark: &'a str,
+struct TextPage {
     width: usize,
     text: String,
 }
 
-impl<'a> TextPage<'a> {
-    fn new(document: &'a Document, width: Option<usize>) -> Self {
-        let mark = document.mark.as_deref().unwrap_or_default();
-        let taken = mark.chars().count() + if mark.is_empty() { 0 } else { 2 };
-        let width = width.map_or(usize::MAX, |width| width.saturating_sub(taken).max(20));
-        Self { mark, width, text: String::new() }
+impl TextPage {
+    fn new(width: Option<usize>) -> Self {
+        Self { width: width.map_or(usize::MAX, |width| width.max(20)), text: String::new() }
     }
 
     fn everything(&mut self, document: &Document) {
@@ -78,7 +74,7 @@ impl<'a> TextPage<'a> {
         if !self.text.is_empty() {
             self.line("");
         }
-        self.prose("", 2, &document.headline);
+        self.prose("", 2, &document.answer());
         if let Some(caveat) = &document.caveat {
             self.prose("  ", 2, caveat);
         }
@@ -90,10 +86,6 @@ impl<'a> TextPage<'a> {
     }
 
     fn line(&mut self, line: &str) {
-        self.text.push_str(self.mark);
-        if !self.mark.is_empty() && !line.is_empty() {
-            self.text.push_str("  ");
-        }
         self.text.push_str(&printable(line.trim_end()));
         self.text.push('\n');
     }

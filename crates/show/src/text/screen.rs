@@ -39,7 +39,7 @@ struct LeftOut {
 }
 
 /// Draws `document` on an empty page.
-pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
+pub(super) fn draw_screen(page: &mut TextPage, document: &Document) {
     let mut left_out = LeftOut::default();
     page.facts("", &document.brief);
     let mut footnotes = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
     }
     let whole = |section: &&Section| section.place == DetailLevel::Details && !section.is_empty();
     left_out.sections = document.sections.iter().filter(whole).count();
-    let answer = laid_out(page.width, "", 2, &document.headline).len()
+    let answer = laid_out(page.width, "", 2, &document.answer()).len()
         + document
             .caveat
             .iter()
@@ -73,13 +73,13 @@ pub(super) fn draw_screen(page: &mut TextPage<'_>, document: &Document) {
     if page.lines() > 0 && page.lines() + answer < LINES {
         page.line("");
     }
-    page.prose("", 2, &document.headline);
+    page.prose("", 2, &document.answer());
     if let Some(caveat) = &document.caveat {
         page.prose("  ", 2, caveat);
     }
 }
 
-fn draw_section(page: &mut TextPage<'_>, section: &Section, left_out: &mut LeftOut) {
+fn draw_section(page: &mut TextPage, section: &Section, left_out: &mut LeftOut) {
     if section.is_empty() {
         return;
     }
@@ -105,18 +105,21 @@ fn draw_section(page: &mut TextPage<'_>, section: &Section, left_out: &mut LeftO
 }
 
 fn footnotes_of(table: &Table) -> impl Iterator<Item = Note<'_>> {
-    table.footnotes.iter().enumerate().map(|(index, text)| Note {
-        first: format!("[{}] ", index + 1),
-        fact: text.clone(),
-        remedy: "",
-        is_vital: false,
-        is_whole: false,
+    table.footnotes.iter().enumerate().map(|(index, text)| {
+        let (fact, remedy) = text.split_once("; ").unwrap_or((text, ""));
+        Note {
+            first: format!("[{}] ", index + 1),
+            fact: fact.to_string(),
+            remedy,
+            is_vital: false,
+            is_whole: false,
+        }
     })
 }
 
 /// Draws notes in `room` lines, of which each has its share. One that does not fit is left out unless
 /// it is vital.
-fn draw_notes(page: &mut TextPage<'_>, notes: Vec<Note<'_>>, room: usize, left_out: &mut LeftOut) {
+fn draw_notes(page: &mut TextPage, notes: Vec<Note<'_>>, room: usize, left_out: &mut LeftOut) {
     let (mut left, mut waiting) = (room, notes.len());
     for note in notes {
         let lines = (left / waiting).min(LINES_OF_NOTE);

@@ -44,7 +44,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     targets: ExportArgs,
 
-    /// An earlier report of the same command to compare with, in text, json, markdown and html
+    /// Earlier report to compare with
     #[arg(long, value_name = "REPORT")]
     baseline: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     results_dir: Option<PathBuf>,
 
-    /// Tag to save in the report, for `stormlp report --tag`; repeatable
+    /// Tag of the report, for `stormlp report --tag`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     tag: Vec<Tag>,
 }

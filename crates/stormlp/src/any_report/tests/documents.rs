@@ -72,11 +72,27 @@ fn the_screen_of_up_to_eight_rows_leaves_room_for_the_report_and_the_prompt() {
         assert!(screen.lines().count() <= 21, "{name}:\n{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= 80), "{name}:\n{screen}");
         let answer: String = document.headline.split_whitespace().collect();
-        let screen = screen.replace(document.mark.as_deref().unwrap_or("\n"), " ");
         let text: String = screen.split_whitespace().collect();
         assert!(text.contains(&answer), "{name}:\n{screen}");
     }
     assert!(seen >= 3);
+}
+
+#[test]
+fn a_screen_shows_a_remedy_whole_or_not_at_all() {
+    let flat = |text: &str| text.split_whitespace().collect::<String>();
+    for (name, document) in documents() {
+        let screen = flat(&text::screen(&document, 80));
+        let tables = document.sections.iter().flat_map(|section| &section.table);
+        let footnotes = tables.flat_map(|table| &table.footnotes);
+        let footnotes = footnotes.filter_map(|note| note.split_once("; "));
+        let warnings = document.warnings.iter().map(|one| (&*one.fact, &*one.remedy));
+        for (fact, remedy) in warnings.chain(footnotes) {
+            let begins: String = flat(fact).chars().take(24).collect();
+            let is_whole = screen.contains(&flat(remedy));
+            assert!(is_whole || !screen.contains(&begins), "{name}: {fact}; {remedy}\n{screen}");
+        }
+    }
 }
 
 #[test]

@@ -55,8 +55,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Also write the output files of DLIO and mlpstorage to a folder of the run: summary.json,
-    /// 0_per_epoch_stats.json, configuration, metadata
+    /// Also write the output files of DLIO and mlpstorage
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 }
@@ -78,7 +77,7 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
         ];
         refuse(&options, "in a run without saves")?;
     }
-    refuse_on_path(asked.path, &asked.tune, asked.require.is_some(), asked.device.is_some())
+    refuse_on_path(asked.path, &asked.tune.machine, asked.require.is_some(), asked.device.is_some())
 }
 
 /// The request, completed from the model's file and other options.
@@ -184,7 +183,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if request.dry_run {
         return dry_run(&request, &host, &args.output, (&peers, session));
     }
-    request.seed.get_or_insert_with(fresh_seed);
+    request.tune.seed.get_or_insert_with(fresh_seed);
     let delivery = args.output.open(ReportKind::Checkpoint);
     let delivery = peers.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.

@@ -86,12 +86,12 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Also write FILE in the format of its extension: .json, .csv, .md, .html or .txt; for a report
-    /// also .series.csv, .prom, .svg; repeatable
+    /// Also write FILE in the format of its extension: .json, .csv, .md, .html, .txt, .series.csv,
+    /// .prom, .svg; repeatable
     #[arg(short, long, value_name = "FILE")]
     output: Vec<PathBuf>,
 
-    /// Append to the .csv files of --output instead of replacing them
+    /// Append to .csv files instead of replacing them
     #[arg(long, requires = "output")]
     append: bool,
 }

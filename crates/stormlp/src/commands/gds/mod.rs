@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) matrix: MatrixRequest,
 
-    /// Folders and files are local to each host, so results do not describe shared storage
+    /// Each host has its own files, such as on local drives
     #[arg(long, help_heading = "Several hosts")]
     local_storage: bool,
 
@@ -53,8 +53,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Continue the matrix of a saved report without repeating completed cells. Use the same
-    /// options and, on several hosts, the same launcher
+    /// Continue a saved report with the same options; completed cells are not repeated
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir"])]
     pub(crate) resume: Option<PathBuf>,
 }

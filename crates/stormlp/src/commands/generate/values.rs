@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use clap::Command;
 use clap::builder::PossibleValuesParser;
-use stormlp_checkpoint::plan::{CheckpointProfile, FsyncPolicy, Mode, builtin};
+use stormlp_checkpoint::plan::{CheckpointProfile, FsyncPolicy, builtin};
 use stormlp_core::cache::CacheChoice;
 use stormlp_core::names::VariantNames;
 use stormlp_core::operation::Operation;
@@ -56,7 +56,6 @@ fn all() -> Vec<Offer> {
         ("datagen", "content", vec!["random", "constant"]),
         ("plan", "client", Client::NAMES.to_vec()),
         ("checkpoint", "model", builtin::names().collect()),
-        ("checkpoint", "mode", Mode::VARIANTS.to_vec()),
         ("checkpoint", "edition", CheckpointProfile::VARIANTS.to_vec()),
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
         ("kvcache", "model", Model::names().collect()),
