@@ -51,7 +51,7 @@ fn a_saved_calibration_is_the_clients_cost_in_train_and_plan() {
     assert_eq!(client["estimated"], false);
     // What the loops of this program take for a GiB is not added again.
     assert_eq!(client["cpu_seconds_per_gib"], 0.0);
-    assert_eq!(report["plan"]["request"]["client"], "dlio.json");
+    assert_eq!(report["plan"]["request"]["client_overhead"], "dlio.json");
     // 12 ms count as compute out of 22 ms; a busy host adds to the latter.
     let au = report["au_percent"]["profile"].as_f64().unwrap();
     assert!(au > 0.0 && au < 55.0, "{au}");

@@ -93,6 +93,19 @@ fn a_dry_run_reports_what_would_be_created_and_writes_nothing() {
 }
 
 #[test]
+fn a_dry_run_of_files_that_do_not_fit_ends_as_the_run_would() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let mut command = stormlp();
+    command.args(["datagen", "unet3d", "--files", "90000", "--dry-run", "--dir"]).arg(&folder);
+    let ended = command.assert().code(4);
+    let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+    assert!(said.contains(" free, but the dataset needs about "), "{said}");
+    assert!(stdout(ended).contains("it does not fit"));
+    assert!(!folder.exists());
+}
+
+#[test]
 fn a_refused_dataset_leaves_no_trace() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");

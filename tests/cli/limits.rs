@@ -25,7 +25,7 @@ fn sizes_that_do_not_fit_into_memory_are_refused_before_they_are_drawn() {
     let output = shell(folder.path(), &format!("ulimit -v 700000; exec \"$0\" {datagen}"));
     assert_eq!(output.status.code(), Some(4), "{}", told(&output));
     let told = told(&output);
-    assert!(told.contains("the sizes of 100000000 files take 762.94 MiB of memory"), "{told}");
+    assert!(told.contains("the sizes of 100000000 files need 762.94 MiB of memory"), "{told}");
 }
 
 #[test]
