@@ -27,7 +27,8 @@ use stormlp_core::units::ByteSize;
 const SCALED_RUN_SECONDS: f64 = 60.0;
 /// Assumed read and write rate of storage without a trial, in bytes per second.
 const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
-/// The most saves, and restores, of a run: each has an entry in the plan and in the report.
+/// Maximum number of saves, and of restores, of a run: each has an entry in the plan and in the
+/// report.
 const MOST_CHECKPOINTS: u32 = 100_000;
 
 /// Decides every number of a run. Returns all problems, not just the first.
@@ -89,7 +90,7 @@ pub fn resolve(
     Resolution { plan: Some(plan), problems }
 }
 
-/// What is wrong with the request itself.
+/// Faults of the request itself.
 fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
     let workload = &request.workload;
     let model = &workload.architecture;
@@ -118,7 +119,7 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
     number_problems(request, problems);
 }
 
-/// Numbers that are beyond what a run can have, and options that do not go together. A closed run has its
+/// Numbers beyond the limits of a run, and options that do not go together. A closed run has its
 /// numbers from the rules.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     check_objects_only(request.path, request.checksum, problems);

@@ -45,7 +45,8 @@ const CACHE: Numbers = ("2.2.2", "4.3.1");
 const SYNC: Numbers = ("2.2.2", "4.3.2");
 /// Parameters that may be changed.
 const PARAMETERS: Numbers = ("2.2.5", "4.6.3");
-/// Location of results. Only v3.0 has this rule; 2.2.2 of v2.0 only keeps those of two runs apart.
+/// Location of results. Only v3.0 has this rule; 2.2.2 of v2.0 only keeps the results of two runs
+/// apart.
 const RESULTS: Numbers = ("2.2.2", "4.4.2");
 
 /// Finds the rules that a closed run would break; none if the run is not closed.
@@ -106,7 +107,7 @@ fn of_the_model(plan: &CheckpointPlan) -> Vec<CheckedRule> {
 }
 
 /// Whether a workload file describes one of MLPerf's models. Its name and checkpoint folder are
-/// free, and the number of replicas follows from that of the ranks, except for a subset.
+/// free, and the number of replicas follows from the number of ranks, except for a subset.
 fn is_same(model: &CheckpointWorkload, asked: &CheckpointWorkload, mode: Mode) -> bool {
     let defined = |workload: &CheckpointWorkload| {
         (
@@ -126,7 +127,7 @@ pub fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
     checkpoint_bytes.saturating_mul(u64::from(COUNT)) >= memory_bytes.saturating_mul(MEMORIES)
 }
 
-/// Counts, pauses, syncing, and what may happen between saves and restores.
+/// Counts, pauses, syncing, and the steps between saves and restores.
 fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<CheckedRule> {
     let (writes, reads) =
         (plan.writes, plan.request.restores.unwrap_or(plan.restores.len() as u32));
@@ -188,7 +189,7 @@ fn of_results(plan: &CheckpointPlan) -> Vec<CheckedRule> {
     beside.map(rule).collect()
 }
 
-/// How bytes are moved: fixed by the edition, so nothing can be tuned.
+/// How bytes are moved: fixed by the edition, so there is no tuning.
 fn of_transfers(plan: &CheckpointPlan) -> Vec<CheckedRule> {
     let direct = plan.profile != CheckpointProfile::V2;
     let (paths, fits) = match plan.path() {

@@ -10,7 +10,7 @@ use super::layout::Layout;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scaling {
-    /// Bytes of the scaled checkpoint relative to the full one; 1 if nothing was reduced.
+    /// Bytes of the scaled checkpoint relative to the full one; 1 for the full size.
     pub factor: f64,
     /// Remaining layers.
     pub layers: u64,
@@ -43,9 +43,9 @@ impl Scaling {
     }
 
     /// The largest part of `ranks` ranks of `layout` that `fits` accepts, given its layout and
-    /// ranks, with at most `most_ranks` ranks once a single layer is left. If nothing fits, the
-    /// smallest part: one layer on one group. `fits` must be monotonic: anything smaller than a
-    /// part that fits must fit too.
+    /// ranks, with at most `most_ranks` ranks once a single layer is left. If no part fits, the
+    /// smallest one: one layer on one group. `fits` must be monotonic: anything smaller than a part
+    /// that fits must fit too.
     pub fn largest_that(
         layout: &Layout,
         ranks: u64,

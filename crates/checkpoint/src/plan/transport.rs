@@ -13,27 +13,27 @@ use stormlp_core::transport::{EngineChoice, Transport, TransportRequest};
 use stormlp_core::units::MIB;
 use stormlp_core::warning::Warning;
 
-/// The most transfers in flight over all ranks: 256 MiB with the largest default chunk.
+/// Maximum number of transfers in flight over all ranks: 256 MiB with the largest default chunk.
 const MOST_IN_FLIGHT: usize = 64;
-/// The most threads that move bytes.
+/// Maximum number of threads that move bytes.
 const MOST_THREADS: usize = 16;
 /// The largest blocking cuFile call.
 const LARGEST_CALL_BYTES: u64 = 16 * MIB;
-/// File descriptors per rank: one for the path, one for syncing beside it.
+/// File descriptors per rank: one for the path, one for syncing.
 const FILES_PER_RANK: u64 = 2;
 /// File descriptors for everything else.
 const OTHER_FILES: u64 = 96;
-/// Memory per rank besides the buffers, in bytes: its state and its list of files.
+/// Memory per rank in addition to the buffers, in bytes: its state and its list of files.
 const RANK_BYTES: u64 = 64 << 10;
 
-/// What decides how much a rank has in flight.
+/// The figures that decide the transfers in flight of a rank.
 const FLIGHT: FlightOptions = FlightOptions {
     fewer: "use a smaller --queue-depth",
     shallower: "use a smaller --queue-depth",
     smaller: "use a smaller --io-size, a smaller --queue-depth, or more GPUs (--device)",
 };
 
-/// The most ranks that this host has file descriptors for.
+/// Maximum number of ranks that this host has file descriptors for.
 pub(super) fn most_ranks(host: &HostFacts) -> u64 {
     host.open_files_limit.saturating_sub(OTHER_FILES).max(FILES_PER_RANK) / FILES_PER_RANK
 }
@@ -147,7 +147,7 @@ fn threads(blocks: bool, path: PathKind, cpus: usize, wanted: usize) -> usize {
     wanted.clamp(1, most.min(MOST_THREADS))
 }
 
-/// What prevents the plan from moving bytes on this host.
+/// Problems that prevent the plan from moving bytes on this host.
 pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut Problems) {
     let ranks = plan.scaling.ranks;
     // Files that are synced together stay open until then.

@@ -114,7 +114,7 @@ pub(super) fn run_over(
         on_unit,
     };
     let ended = run.save_all(&mut regions).and_then(|()| run.restore_all(&mut regions));
-    // All hosts meet at the end. On an error the run ends regardless of the others.
+    // All hosts meet at the end. On an error the run ends regardless of the other hosts.
     let ended = ended.and_then(|()| run.edge());
     run.sum_up();
     let mut report = run.report;
@@ -248,7 +248,7 @@ impl Run<'_> {
             if let Some(warning) = fallback::warning(path, &evidence) {
                 self.report.warn(warning);
             }
-            // Requests are those of all saves, or of all restores.
+            // Requests are summed over all saves, or all restores.
             let before = self.report.evidence.extract_if(.., |named| named.name == name).next();
             let before = before.map(|named| named.evidence);
             let evidence = evidence.clone().with_stores_of(before.iter().chain([&evidence]));
@@ -292,7 +292,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Removes what checkpoint `step`, which is whole, makes dispensable.
+    /// Removes checkpoints that checkpoint `step`, which is whole, makes dispensable.
     fn remove_old(&self, step: u32) -> Result<(), CheckpointError> {
         let (plan, storage) = (&self.here, self.stage.storage);
         if step == 1 {
@@ -427,7 +427,8 @@ impl Run<'_> {
         });
     }
 
-    /// Each rank with its files of checkpoint `step`, or with those of the rank `shift` positions later.
+    /// Each rank with its files of checkpoint `step`, or with the files of the rank `shift`
+    /// positions later.
     fn tasks(&self, step: u32, shift: u64) -> Vec<RankTask> {
         let plan = self.stage.plan;
         let count = plan.ranks.len();
@@ -447,7 +448,7 @@ impl Run<'_> {
     }
 
     /// The framing overlaid on the files of `rank`, in order; none if tensors are packed raw, or if
-    /// nothing is written or compared.
+    /// no byte is written or compared.
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<FileFraming>> {
         let plan = self.stage.plan;
         let needed =

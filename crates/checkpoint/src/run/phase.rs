@@ -25,7 +25,7 @@ use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::evidence;
 use stormlp_transfer::sampler::{Counters, Sampler};
 
-/// The most threads for blocking operations.
+/// Maximum number of threads for blocking operations.
 const MAX_BLOCKING_THREADS: usize = 64;
 /// Stack size of a blocking_pool in bytes: it only calls the kernel.
 const BLOCKING_STACK_BYTES: usize = 128 << 10;
@@ -87,7 +87,7 @@ impl PhaseOutcome {
     }
 }
 
-/// What one mover is given before it starts.
+/// The input of one mover before it starts.
 struct MoverSupplies {
     index: usize,
     buffers: PathBuffers,

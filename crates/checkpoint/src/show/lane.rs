@@ -1,4 +1,5 @@
-//! What reports of checkpoint runs show: as a document, as a line of a list, and in a comparison.
+//! The views of reports of checkpoint runs: as a document, as a line of a list, and in a
+//! comparison.
 
 use crate::plan::CheckpointPlan;
 use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults, PhaseSummary};
@@ -145,8 +146,8 @@ fn of_phase(
     figures
 }
 
-/// Plan fields that do not affect whether two checkpoint runs are the same work. What ranks write
-/// follows from the model and its layout; more saves or restores only add samples.
+/// Plan fields that do not affect whether two checkpoint runs are the same work. The files of ranks
+/// follow from the model and its layout; more saves or restores only add samples.
 const APART: &[&str] = &[
     "request",
     "run",
@@ -166,7 +167,7 @@ const APART: &[&str] = &[
     "warnings",
 ];
 
-/// What follows from one option.
+/// Fields that follow from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("pause_seconds", "--pause"),
     ("save.chunk_bytes", "--io-size"),

@@ -1,4 +1,4 @@
-//! What a run requires: ranks, files, bytes, space.
+//! Requirements of a run: ranks, files, bytes, space.
 
 use crate::plan::{CheckpointPlan, RankPlan, gib};
 use stormlp_core::path::PathKind;
@@ -21,7 +21,7 @@ fn model(plan: &CheckpointPlan) -> String {
     )
 }
 
-/// What a run does, printed before it starts: a line, as the screen at its end has the rest.
+/// The work of a run, printed before it starts: a line, as the screen at its end shows the rest.
 pub fn opening(plan: &CheckpointPlan) -> Document {
     let mut document = requirements(plan);
     document.facts = document.all_facts();
@@ -29,7 +29,7 @@ pub fn opening(plan: &CheckpointPlan) -> Document {
     document
 }
 
-/// What a run requires.
+/// The requirements of a run.
 fn requirements(plan: &CheckpointPlan) -> Document {
     let mut document = Document::new(format!(
         "checkpoint {}: {} and {} of {}",
@@ -126,7 +126,7 @@ fn space(plan: &CheckpointPlan) -> String {
     format!("up to {} at a time: {peak}; free: {free}", counted(kept, "checkpoint"))
 }
 
-/// The plan as text: the opening, how bytes move, the ranks, and what does not fit.
+/// The plan as text: the opening, how bytes move, the ranks, and the parts that do not fit.
 pub fn dry_run(dry_run: &DryRun<'_, CheckpointPlan>) -> Document {
     let plan = dry_run.plan;
     let mut document = requirements(plan);
@@ -156,7 +156,7 @@ pub fn dry_run(dry_run: &DryRun<'_, CheckpointPlan>) -> Document {
     document
 }
 
-/// Groups of neighbouring ranks whose files have the same sizes.
+/// Groups of neighbouring ranks with files of the same sizes.
 fn groups(ranks: &[RankPlan]) -> Vec<&[RankPlan]> {
     ranks
         .chunk_by(|a, b| {

@@ -118,7 +118,7 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
             let mut value = serde_json::to_value(result).unwrap_or_default();
             value["phase"] = phase.into();
             value["hosts"] = hosts.into();
-            // That of all saves, or of all restores.
+            // Over all saves, or all restores.
             let evidence = report.evidence_of(&format!("{phase}s"));
             let first_byte = evidence.and_then(Evidence::first_byte).filter(|_| phase == "restore");
             if let Some(one) = first_byte {

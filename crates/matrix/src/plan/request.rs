@@ -72,7 +72,7 @@ impl JobTarget {
     }
 }
 
-/// A group of threads with its own target and bindings. Jobs run concurrently in one cell.
+/// A group of threads with a target and bindings. Jobs run concurrently in one cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobRequest {
@@ -80,9 +80,9 @@ pub struct JobRequest {
     pub name: String,
     /// The location of its data.
     pub target: JobTarget,
-    /// Threads of this job; `None` takes its share of each entry of [`MatrixRequest::threads`].
+    /// Threads of this job; `None` for its share of each entry of [`MatrixRequest::threads`].
     pub threads: Option<u32>,
-    /// The accelerator of its transfers; `None` takes the request's devices in turn.
+    /// The accelerator of its transfers; `None` for the request's devices in turn.
     pub device: Option<DeviceId>,
     /// The NUMA node its threads are bound to.
     pub numa_node: Option<u32>,
@@ -156,15 +156,15 @@ impl FromStr for JobRequest {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SharedFile {
-    /// Every thread has its own part of the file (gdsio's `-f` without `-T`).
+    /// Every thread has a part of the file (gdsio's `-f` without `-T`).
     #[default]
     Split,
     /// Every thread covers the whole file (gdsio's `-f` with `-T`).
     Whole,
 }
 
-/// The options of a matrix. What decides its cells may be left out until
-/// [`complete`](MatrixRequest::complete) takes it from a preset or the defaults.
+/// The options of a matrix. Options that decide its cells may be left out until
+/// [`complete`](MatrixRequest::complete) fills them in from a preset or the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(clap::Args)]
@@ -417,7 +417,7 @@ impl MatrixRequest {
         !self.optional_paths && !matches!(self.paths[..], [PathChoice::Auto | PathChoice::All])
     }
 
-    /// Whether it comes from gdsio's command line, whose files carry its name.
+    /// Whether it comes from gdsio's command line, with files of its name.
     pub(super) fn is_gdsio(&self) -> bool {
         self.file_stem == "gdsio"
     }

@@ -16,8 +16,8 @@ const MOST_OTHERS: usize = 2;
 /// The probability that the interval of a ratio misses it.
 const ERROR: f64 = 0.05;
 
-/// The answer; `None` if no cell moved bytes. Groups whose bytes came from memory come after those
-/// of storage.
+/// The answer; `None` if no cell moved bytes. Groups with bytes from memory come after groups that
+/// reached storage.
 pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> Option<String> {
     let ranked = ranked(plan, all);
     let first = ranked.first()?;
@@ -29,7 +29,7 @@ pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> 
     Some(best(plan, if of_storage > 0 { &ranked[..of_storage] } else { &ranked }, hosts))
 }
 
-/// The groups that moved bytes, fastest first, those of storage before those from memory.
+/// The groups that moved bytes, fastest first, storage before memory.
 pub(super) fn ranked<'a, 'b: 'a>(
     plan: &MatrixPlan,
     all: impl IntoIterator<Item = &'a CellGroup<'b>>,
@@ -41,14 +41,14 @@ pub(super) fn ranked<'a, 'b: 'a>(
     groups
 }
 
-/// The order of groups: fastest first, those of storage before those from memory.
+/// The order of groups: fastest first, storage before memory.
 pub(super) fn rank(plan: &MatrixPlan, a: &CellGroup<'_>, b: &CellGroup<'_>) -> Ordering {
     let memory = is_from_memory(plan, a).cmp(&is_from_memory(plan, b));
     memory.then_with(|| b.rate().total_cmp(&a.rate()))
 }
 
-/// The highest throughput, the most operations and the lowest latency at depth 1, each with its
-/// setting.
+/// The highest throughput, the highest rate of operations and the lowest latency at depth 1, each
+/// with its setting.
 fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
     // A cell that was cut short answers only where no other does.
     let is_whole =
@@ -123,8 +123,8 @@ fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: usize) -> Strin
     format!("{} ({setting})", parts.join(", "))
 }
 
-/// The ratio of two rates from storage between the ends of its interval. `None` unless both were repeated without
-/// others' load, and the interval is clear of 1.
+/// The ratio of two rates from storage between the ends of its interval. `None` unless both were
+/// repeated without other programs' load, and the interval is clear of 1.
 fn ratio(plan: &MatrixPlan, one: &CellGroup<'_>, other: &CellGroup<'_>) -> Option<[f64; 3]> {
     let disturbed = |group: &CellGroup<'_>| {
         let mut warnings = group.cells.iter().flat_map(|cell| &cell.warnings);
@@ -156,8 +156,8 @@ pub(super) fn reaches<'a>(
         .filter_map(|cell| plan.reach(plan.cells.get(cell.cell)?, cell.result()?, cell.hosts.len()))
 }
 
-/// A group's path as the table names it, with the effective path, and in which way its figures are
-/// those of memory.
+/// A group's path as the table names it, with the effective path, and in which way its figures show
+/// memory.
 pub(super) fn group_words(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     let name = group.path_words();
     match reaches(plan, group).find_map(|reach| reach.of_memory) {
@@ -166,7 +166,7 @@ pub(super) fn group_words(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     }
 }
 
-/// Whether the figures of a group are known to be those of memory.
+/// Whether the figures of a group are known to show memory.
 pub(super) fn is_from_memory(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
     reaches(plan, group).any(|reach| reach.of_memory.is_some())
 }

@@ -39,7 +39,7 @@ impl Lane for MatrixResults {
     }
 
     /// The figures of every measured combination. IOPS are omitted as they follow from throughput,
-    /// and so is the maximum latency, which is that of a single transfer.
+    /// and so is the maximum latency, which comes from a single transfer.
     fn figures(report: &MatrixReport) -> Vec<Figure> {
         groups(report).iter().flat_map(of_group).collect()
     }
@@ -141,7 +141,7 @@ fn of_group(group: &CellGroup<'_>) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// What follows from one option.
+/// Fields that follow from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("cells.engine", "--engine"),
     ("cells.fsync", "--fsync"),

@@ -94,7 +94,7 @@ pub fn document(report: &MatrixReport) -> Document {
     let groups = groups(report);
     let mut document =
         Document::new(knee::headline(report).unwrap_or_else(|| headline(report, &groups)));
-    // Wrong data comes first: what else is to be known about rates does not matter then.
+    // Wrong data comes first: facts about rates do not matter then.
     let wrong = mismatch::headline(report).is_some();
     facts(report, &groups, &mut document);
     let find_knee = report.results.find_knee.as_ref();
@@ -184,7 +184,7 @@ fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
     format!("{answer}{}", ended(&report.ending))
 }
 
-/// The least share of a cell's time in which all hosts measured it.
+/// The smallest share of a cell's time in which all hosts measured it.
 fn least_at_once(report: &MatrixReport) -> Option<f64> {
     report.results.cells.iter().filter_map(|cell| cell.overlap_share).reduce(f64::min)
 }
@@ -268,7 +268,7 @@ pub(crate) fn memory_words(report: &MatrixReport) -> String {
     }
 }
 
-/// The page types of the buffers reported by the kernel, beside the requested one.
+/// The page types of the buffers reported by the kernel, next to the requested one.
 fn buffers_words(report: &MatrixReport) -> String {
     let measured = report.results.cells.iter().filter_map(|cell| cell.measurement.as_ref());
     let found = distinct(measured.map(|numbers| numbers.buffers_backing.words()));
@@ -298,9 +298,10 @@ fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table 
     let results = || groups.iter().flat_map(CellGroup::results);
     let synced = results().any(|numbers| numbers.fsync_seconds.is_some());
     let mixed = results().any(|numbers| numbers.mix.is_some());
-    // Latencies of both directions together answer nothing: those of each stand beside them.
+    // Latencies of both directions together answer no question: each direction's stand next to
+    // them.
     let (both, cost) = if mixed { (6, 3) } else { (0, 1) };
-    // What storage moved is in sight wherever it is not what the row says.
+    // The bytes that storage moved are shown wherever they differ from the row's.
     let device = match groups.iter().all(|group| reach::is_all_of_storage(plan, group)) {
         true => 2,
         false => 0,

@@ -187,8 +187,8 @@ impl ShowArgs {
         Ok(Delivery { baseline, ..Delivery::new(kind, targets) })
     }
 
-    /// The same for something other than a single report of stormlp, `this`; `columns` are those of
-    /// CSV.
+    /// The same for something other than a single report of stormlp, `this`; `columns` are the
+    /// CSV's.
     pub(crate) fn open_other(self, this: &str, columns: &[&str]) -> Result<Targets, Failure> {
         if self.baseline.is_some() {
             return Err(Failure::usage(format!("--baseline requires a single report, not {this}")));
@@ -223,7 +223,7 @@ impl Delivery {
     /// Creates the folder in which the run called `name` is saved, unless it continues a report.
     ///
     /// # Errors
-    /// Those of [`Saver::create`].
+    /// The errors of [`Saver::create`].
     pub(crate) fn saver(
         &self,
         name: &str,
@@ -243,7 +243,7 @@ impl Delivery {
     /// saved.
     ///
     /// # Errors
-    /// Those of `outcome`, or if something could not be written.
+    /// The error of `outcome`, or if an output could not be written.
     pub(crate) fn finish<R: serde::Serialize + Clone + Into<AnyReport>>(
         &self,
         saver: Saver,
@@ -294,7 +294,7 @@ impl Delivery {
     /// Prints a saved report and writes the exports.
     ///
     /// # Errors
-    /// If it has nothing in common with the baseline, or stdout or a file cannot be written.
+    /// If it shares no figure with the baseline, or stdout or a file cannot be written.
     pub(crate) fn write(&self, report: &AnyReport) -> Result<(), Failure> {
         if let Some(comparison) = self.comparison(report).filter(|one| one.figures.is_empty()) {
             let help = "name a --baseline that measured the same";

@@ -65,7 +65,7 @@ pub(crate) fn formats_without(refused: &[Format]) -> impl TypedValueParser<Value
         .try_map(|text| Format::from_str(&text, false))
 }
 
-/// The format of a file, whose extension is the name or an alias of one.
+/// The format of a file, by its extension: the name or an alias of a format.
 fn of_file(path: &Path) -> Result<Format, Failure> {
     let name = path.to_string_lossy().to_ascii_lowercase().replace(".series.csv", ".series-csv");
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -102,10 +102,10 @@ impl ExportArgs {
         self.format.unwrap_or_default()
     }
 
-    /// Checks that every file of `--output` can be written; `columns` are those of CSV.
+    /// Checks that every file of `--output` can be written; `columns` are the CSV's.
     ///
     /// # Errors
-    /// If the extension of a file is not that of a format, or the file cannot be used.
+    /// If the extension of a file is not a format's, or the file cannot be used.
     pub(crate) fn open(self, columns: &[&str]) -> Result<Targets, Failure> {
         let with_format = |path: PathBuf| of_file(&path).map(|format| (path, format));
         let files: Vec<_> = self.output.into_iter().map(with_format).collect::<Result<_, _>>()?;
@@ -125,7 +125,7 @@ impl ExportArgs {
     /// The same for a saved result: without `--format` it is only written to its files.
     ///
     /// # Errors
-    /// Those of [`Self::open`].
+    /// The errors of [`Self::open`].
     pub(super) fn open_saved(self, columns: &[&str]) -> Result<Targets, Failure> {
         let is_printed = self.format.is_some() || self.output.is_empty();
         Ok(Targets { is_printed, ..self.open(columns)? })
@@ -152,7 +152,7 @@ fn only_for_reports() -> Failure {
     )
 }
 
-/// A result, as its formats take it.
+/// A result, as its formats need it.
 pub(crate) struct Forms<'a> {
     /// One for each report.
     pub(crate) documents: Vec<Document>,

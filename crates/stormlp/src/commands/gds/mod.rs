@@ -88,7 +88,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     measure(report, true, &delivery, (&peers, session))
 }
 
-/// The request with its preset, or the defaults, for what was left out.
+/// The request with its preset, or the defaults, for omitted options.
 ///
 /// # Errors
 /// With exit code 2 if an option has no effect.
