@@ -82,7 +82,10 @@ fn a_host_limit_makes_a_lower_bound() {
         plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
             .success(),
     );
-    assert!(page.contains("(predicted, not measured)"), "{page}");
+    assert!(
+        page.contains("(predicted, not measured; ") && page.contains(" of memory per host)"),
+        "{page}"
+    );
     assert!(page.contains("2 is a lower bound"), "{page}");
 }
 

@@ -134,7 +134,11 @@ fn headline(answer: &SizingAnswer) -> String {
             format!("AU {au}, so not even 1 reaches {threshold}; range {low} to {high}")
         }
     };
-    format!("{workload} on {accelerators} {accelerator}: {verdict} (predicted, not measured)")
+    let memory = ByteSize(answer.host_memory_bytes);
+    format!(
+        "{workload} on {accelerators} {accelerator}: {verdict} (predicted, not measured; {memory} of \
+         memory per host)"
+    )
 }
 
 /// The main assumptions of the answer.

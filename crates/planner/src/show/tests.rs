@@ -109,7 +109,7 @@ fn an_upper_bound_and_the_client_are_named_as_in_a_run() {
         warnings: vec![bound],
         ..answer()
     };
-    let page = text::render(&document(&answer), Some(120));
+    let page = text::render(&document(&answer), Some(160));
     let last = page.lines().last().unwrap();
     assert!(last.starts_with("unet3d on 5 h100: AU up to 91.5 %, the most"), "{last}");
     for part in [
@@ -122,11 +122,11 @@ fn an_upper_bound_and_the_client_are_named_as_in_a_run() {
 
 #[test]
 fn the_headline_has_the_number_and_that_it_is_predicted() {
-    let page = text::render(&document(&answer()), Some(120));
+    let page = text::render(&document(&answer()), Some(160));
     let answer = page.lines().last().unwrap();
     assert_eq!(
         answer,
-        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 %; range 4 to 6 (predicted, not measured)"
+        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 %; range 4 to 6 (predicted, not measured; 1006 GiB of memory per host)"
     );
     for part in [
         "limited by   storage, with one accelerator more",
