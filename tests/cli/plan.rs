@@ -184,7 +184,7 @@ fn the_cost_of_a_host_comes_from_a_run_without_storage() {
     // Each step takes 5 ms more than its compute of 5 ms.
     crate::calibrate::save(&place.path().join("dlio.json"));
     let words = "unet3d --path null --steps 20 --epochs 1 --compute-time 5ms --params reader.batch_size=1 \
-        --client dlio.json";
+        --client-overhead dlio.json";
     let _ = crate::train::train(place.path(), words).assert();
     let report = crate::gds::saved(place.path());
     let words = format!(
