@@ -28,7 +28,7 @@ points, device bytes within 2 %, the mean request size within 10 %. That is the 
 merges requests: a limit holds them back and lets them out by the dozen every 100 ms, and which of
 them then lie beside each other depends on what else waited.
 
---client-overhead FILE is what `stormlp calibrate` saved on this host, and has stormlp add it: what it predicts
+--client-overhead FILE is what `stormlp calibrate-dlio` saved on this host, and has stormlp add it: what it predicts
 has to agree within 1 point, or within 3 where storage is limited.
 
 --kinds runs eight kinds of work, each limited in its own way (KINDS below lists them), by --client-overhead FILE

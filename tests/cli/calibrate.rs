@@ -1,4 +1,4 @@
-//! `stormlp calibrate`, and what it saves as the client of `train` and `plan`.
+//! `stormlp calibrate-dlio`, and what it saves as the client of `train` and `plan`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -123,7 +123,8 @@ fn a_format_without_a_known_cost_has_none() {
     let folder = folder();
     let words = "dlrm --path null --steps 4 --epochs 1";
     let run = |more: &str| train(folder.path(), &format!("{words} {more}")).assert();
-    let unknown = "DLIO's cost is not known for parquet, and `stormlp calibrate` cannot measure it";
+    let unknown =
+        "DLIO's cost is not known for parquet, and `stormlp calibrate-dlio` cannot measure it";
     let said = stderr(run("--client-overhead dlio --dry-run").code(3));
     assert!(said.contains(unknown), "{said}");
     save(&folder.path().join("npz.json"));
@@ -157,7 +158,7 @@ fn a_client_of_the_known_machine_costs_what_its_format_does() {
     assert!(records.contains("0.55 ms a step, 0.85 CPU s/GiB"), "{records}");
     for page in [npz, records] {
         assert!(page.contains("as measured on another machine (two CPUs of an AMD EPYC"), "{page}");
-        assert!(page.contains("run `stormlp calibrate` here"), "{page}");
+        assert!(page.contains("run `stormlp calibrate-dlio` here"), "{page}");
     }
 }
 
@@ -186,14 +187,14 @@ fn a_file_that_is_no_calibration_is_refused_with_the_command_that_makes_one() {
     let run =
         |file: &str| train(folder.path(), &format!("{WORDS} --client-overhead {file}")).assert();
     let missing = stderr(run("missing.json").code(4));
-    assert!(missing.contains("stormlp calibrate"), "{missing}");
+    assert!(missing.contains("stormlp calibrate-dlio"), "{missing}");
     fs::write(folder.path().join("other.json"), "{}").unwrap();
     let other = stderr(run("other.json").code(3));
     assert!(other.contains("is not a calibration"), "{other}");
     save(&folder.path().join("npz.json"));
     let words = "cosmoflow --path null --steps 4 --client-overhead npz.json";
     let format = stderr(train(folder.path(), words).assert().code(3));
-    assert!(format.contains("calibrate --formats tfrecord"), "{format}");
+    assert!(format.contains("calibrate-dlio --formats tfrecord"), "{format}");
 }
 
 #[test]
@@ -201,7 +202,7 @@ fn without_a_dlio_nothing_is_calibrated_or_left_behind() {
     let folder = folder();
     let run = |words: &str| {
         let mut command = stormlp();
-        command.current_dir(folder.path()).arg("calibrate").args(words.split_whitespace());
+        command.current_dir(folder.path()).arg("calibrate-dlio").args(words.split_whitespace());
         command.assert()
     };
     let said = stderr(run("--python /bin/false").code(4));
@@ -227,6 +228,6 @@ fn without_a_dlio_nothing_is_calibrated_or_left_behind() {
     let said = stderr(run("--dlio /nonexistent").code(4));
     assert!(said.contains("cannot use DLIO in /nonexistent"), "{said}");
     assert!(said.contains("pip install") && said.contains("checked-out tree"), "{said}");
-    assert!(stderr(run("--save missing/dlio.json").code(4)).contains("--save"));
+    assert!(stderr(run("-o missing/dlio.json").code(4)).contains("--output"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -83,24 +83,24 @@ fn launchers_are_given_the_hosts_of_a_hostfile() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hostfile");
     fs::write(&file, "h1 slots=8\nh2 slots=8 # spare\n").unwrap();
-    let text = stdout(stormlp().args(["doctor", "--launch"]).arg(&file).assert().success());
+    let text = stdout(stormlp().args(["launch"]).arg(&file).assert().success());
     for word in [format!("--hostfile {}", file.display()), "-w h1,h2".to_string()] {
         assert!(text.contains(&word), "{word}:\n{text}");
     }
     fs::write(&file, "# nobody\n").unwrap();
-    let text = stderr(stormlp().args(["doctor", "--launch"]).arg(&file).assert().code(3));
+    let text = stderr(stormlp().args(["launch"]).arg(&file).assert().code(3));
     assert!(text.contains("names no host"), "{text}");
     let missing = folder.path().join("missing");
-    stormlp().args(["doctor", "--launch"]).arg(&missing).assert().code(4);
+    stormlp().args(["launch"]).arg(&missing).assert().code(4);
 }
 
 #[test]
 fn launch_counts_each_host_once_and_wants_one() {
-    let text = stdout(stormlp().args(["doctor", "--launch", "a,a,b"]).assert().success());
+    let text = stdout(stormlp().args(["launch", "a,a,b"]).assert().success());
     assert!(text.contains("-n 2 ") && text.contains("--host a,b"), "{text}");
     assert!(!text.contains("warning"), "{text}");
-    let text = stdout(stormlp().args(["doctor", "--launch", "hostfile"]).assert().success());
+    let text = stdout(stormlp().args(["launch", "hostfile"]).assert().success());
     assert!(text.contains("--host hostfile") && text.contains("no file hostfile"), "{text}");
-    let text = stderr(stormlp().args(["doctor", "--launch", ""]).assert().code(2));
+    let text = stderr(stormlp().args(["launch", ""]).assert().code(2));
     assert!(text.contains("names no host"), "{text}");
 }

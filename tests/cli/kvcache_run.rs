@@ -256,8 +256,10 @@ fn the_rules_of_kv_caches_are_checked_on_the_files_of_a_run() {
     ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--trials", "3"]);
     ran.args(["--mlperf-output", &system]).assert().success();
     let verdicts = || -> Vec<(String, String)> {
-        let checked =
-            stormlp().current_dir(&dir).args(["submission", "check", "tree", "--json"]).output();
+        let checked = stormlp()
+            .current_dir(&dir)
+            .args(["submission", "check", "tree", "--format", "json"])
+            .output();
         let found: Value = serde_json::from_slice(&checked.unwrap().stdout).unwrap();
         let rules = found["rules"].as_array().unwrap().iter();
         let of = |rule: &Value, key: &str| rule[key].as_str().unwrap().to_string();

@@ -3,7 +3,7 @@
 use crate::stormlp;
 
 /// What is typed, the exit code, and what the answer has to name.
-const MISTAKES: [(&str, i32, &str); 41] = [
+const MISTAKES: [(&str, i32, &str); 45] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
@@ -37,6 +37,10 @@ const MISTAKES: [(&str, i32, &str); 41] = [
     ("report", 4, "run `stormlp gds` first"),
     ("report list", 4, "`stormlp report` lists its reports"),
     ("submission rehearse unet3d", 2, "use one of check"),
+    ("submission system-yaml", 2, "`stormlp submission describe` does this"),
+    ("submission check . --json", 2, "--json is --format json here"),
+    ("calibrate", 2, "`stormlp calibrate-dlio` does this"),
+    ("doctor --launch h1", 2, "`stormlp launch` is a command"),
     ("frobnicate", 2, "use one of gds, gdsio, train"),
     ("datasize unet3d --num-client-hosts 2", 2, "--num-client-hosts is --hosts here"),
     ("datasize unet3d --client-host-memory-in-gb 512", 2, "--host memory=512GiB"),

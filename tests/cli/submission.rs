@@ -59,7 +59,7 @@ fn results(folder: &Path) {
 
 fn check(folder: &Path, code: i32) -> Value {
     let mut command = stormlp();
-    command.args(["submission", "check", "--json"]).arg(folder);
+    command.args(["submission", "check", "--format", "json"]).arg(folder);
     serde_json::from_str(&stdout(command.assert().code(code))).unwrap()
 }
 
@@ -150,7 +150,7 @@ fn a_run_on_its_own_has_the_name_of_its_folder() {
     let leaf = folder.path().join("training/unet3d/run/20260601_105500");
     for place in [leaf.as_path(), Path::new(".")] {
         let mut command = stormlp();
-        command.current_dir(&leaf).args(["submission", "check", "--json"]).arg(place);
+        command.current_dir(&leaf).args(["submission", "check", "--format", "json"]).arg(place);
         let report: Value = serde_json::from_str(&stdout(command.assert().code(6))).unwrap();
         assert_eq!(report["edition_from"], "20260601_105500: it has v3.0's files");
         assert_eq!(report["verdict"], "incomplete", "{report:#}");
@@ -200,13 +200,13 @@ fn a_draft_has_blanks_that_are_reported_by_field_and_line() {
     let file = folder.path().join("fast.yaml");
     let draft = |code| {
         let mut command = stormlp();
-        command.args(["submission", "system-yaml", "--output"]).arg(&file);
+        command.args(["submission", "describe", "--output"]).arg(&file);
         stderr(command.assert().code(code))
     };
     assert!(draft(0).contains("FILL_IN"));
     assert!(draft(4).contains("does not exist yet"));
     let mut command = stormlp();
-    command.args(["submission", "system-yaml", "--check"]).arg(&file);
+    command.args(["submission", "describe", "--check"]).arg(&file);
     let text = stdout(command.assert().code(6));
     let wanted = "system_under_test.solution.submission_name: not filled in: expected a text";
     assert!(
@@ -218,17 +218,17 @@ fn a_draft_has_blanks_that_are_reported_by_field_and_line() {
         assert!(text.contains(field), "{field}: {text}");
     }
     let mut command = stormlp();
-    command.args(["submission", "system-yaml", "--json", "--check"]).arg(&file);
+    command.args(["submission", "describe", "--format", "json", "--check"]).arg(&file);
     let faults: Value = serde_json::from_str(&stdout(command.assert().code(6))).unwrap();
     assert!(faults.as_array().unwrap().iter().all(|fault| fault["line"].is_u64()), "{faults}");
     fs::write(&file, "5").unwrap();
     let mut command = stormlp();
-    command.args(["submission", "system-yaml", "--check"]).arg(&file);
+    command.args(["submission", "describe", "--check"]).arg(&file);
     let text = stdout(command.assert().code(6));
     assert!(text.contains("fast.yaml:1: expected a section, found 5"), "{text}");
     fs::write(&file, "system_under_test: [").unwrap();
     let mut command = stormlp();
-    command.args(["submission", "system-yaml", "--check"]).arg(&file);
+    command.args(["submission", "describe", "--check"]).arg(&file);
     command.assert().code(6);
 }
 

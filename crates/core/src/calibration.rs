@@ -44,7 +44,7 @@ impl CalibrationOrigin {
                     self.load_before,
                     counted(u64::from(self.cpus), "CPU")
                 ),
-                "calibrate again with `stormlp calibrate` on an idle host",
+                "calibrate again with `stormlp calibrate-dlio` on an idle host",
             )
         })
     }
@@ -59,7 +59,7 @@ impl CalibrationOrigin {
                     "the calibration {} is of {}, this host is {hostname}: DLIO's costs here may differ",
                     self.file, self.hostname
                 ),
-                "run `stormlp calibrate` on this host",
+                "run `stormlp calibrate-dlio` on this host",
             )
         });
         other.into_iter().chain(self.busy_warning()).collect()

@@ -12,7 +12,7 @@ use strum::IntoStaticStr;
 
 use crate::commands::{
     calibrate, checkpoint, clean, compare, datagen, datasize, doctor, gds, gdsio, generate,
-    kvcache, plan, report, submission, train, workloads,
+    kvcache, launch, plan, report, submission, train, workloads,
 };
 use crate::hosts::Needs;
 use crate::options;
@@ -114,7 +114,7 @@ impl Cli {
 
 /// The commands, as `--help` lists them.
 #[derive(Debug, Subcommand, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Command {
     /// Compare the transfer paths between storage and accelerator memory.
     Gds(Box<gds::Args>),
@@ -129,7 +129,7 @@ pub(crate) enum Command {
     /// Predict how many accelerators storage can feed, and what limits them.
     Plan(Box<plan::Args>),
     /// Measure what DLIO itself costs on this host, for predictions of its result.
-    Calibrate(calibrate::Args),
+    CalibrateDlio(calibrate::Args),
     /// Calculate the dataset size for a workload and a number of accelerators.
     Datasize(datasize::Args),
     /// Write the dataset of a workload.
@@ -138,6 +138,8 @@ pub(crate) enum Command {
     Workloads(workloads::Args),
     /// Show which paths this machine supports, and why not.
     Doctor(doctor::Args),
+    /// Print how each launcher starts one process per host.
+    Launch(launch::Args),
     /// Show saved reports in any format, as a page with charts, or as a list.
     Report(report::Args),
     /// Compare saved reports, or run two commands in turns and compare those.
@@ -155,6 +157,7 @@ impl Command {
     pub(crate) fn needs(&self) -> Needs {
         match self {
             Self::Doctor(args) => args.needs(),
+            Self::Launch(_) => Needs::Nobody,
             Self::Train(args) => args.needs(),
             Self::Gds(_) | Self::Checkpoint(_) => Needs::Group,
             Self::Datagen(args) => args.needs(),
@@ -193,7 +196,7 @@ impl Command {
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         match self {
             Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
-            Self::Calibrate(_) | Self::Checkpoint(_) => true,
+            Self::CalibrateDlio(_) | Self::Checkpoint(_) => true,
             Self::Compare(args) => args.keeps_what_it_has(),
             Self::Kvcache(args) => args.keeps_what_it_has(),
             _ => false,

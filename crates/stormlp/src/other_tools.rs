@@ -33,7 +33,8 @@ const OPTIONS: [(&[&str], &str); 24] = [
 ];
 
 /// Options of mlpstorage and elbencho, and what does the same here.
-const OF_OTHERS: [(&[&str], &str); 17] = [
+const OF_OTHERS: [(&[&str], &str); 18] = [
+    (&["json"], "--format json"),
     (&["num-accelerators", "max-accelerators"], "--accelerators"),
     (&["accelerator-type"], "--accelerator"),
     (&["num-client-hosts", "client-hosts"], "--hosts"),
@@ -51,10 +52,19 @@ const OF_OTHERS: [(&[&str], &str); 17] = [
     (&["gpuids"], "--device"),
     (&["delfiles"], "--clean"),
     (
-        &["csvfile", "jsonfile", "resfile", "export", "json"],
+        &["csvfile", "jsonfile", "resfile", "export"],
         "--output FILE, whose ending chooses the format",
     ),
 ];
+
+/// Commands that people look for, and what they are called here.
+const COMMANDS: [(&str, &str); 4] = [
+    ("calibrate", "calibrate-dlio"),
+    ("system-yaml", "submission describe"),
+    ("man", "generate man"),
+    ("completions", "generate completions"),
+];
+
 /// gdsio's options of one letter, where they are no options of ours.
 const OF_GDSIO: &str = "dwsixIfDkTVRoumGyFntp";
 
@@ -91,10 +101,15 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str) {
                 .to_string(),
         ),
         ErrorKind::InvalidSubcommand => {
+            let typed = text(ContextKind::InvalidSubcommand);
+            let known = COMMANDS.iter().find(|(theirs, _)| *theirs == typed);
             let all = crate::cli::command();
             let within = all.find_subcommand(command).unwrap_or(&all);
             let names: Vec<&str> = within.get_subcommands().map(clap::Command::get_name).collect();
-            Some(format!("use one of {}", names.join(", ")))
+            Some(match known {
+                Some((_, ours)) => format!("`stormlp {ours}` does this"),
+                None => format!("use one of {}", names.join(", ")),
+            })
         }
         _ => None,
     };
@@ -135,6 +150,9 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
         return Some(format!("{unknown} is {ours} here"));
     }
     let all = crate::cli::command();
+    if theirs.clone().next().is_none() && all.find_subcommand(name).is_some() {
+        return Some(format!("`stormlp {name}` is a command"));
+    }
     let owners: Vec<&str> = all
         .get_subcommands()
         .map(clap::Command::get_name)
@@ -164,8 +182,11 @@ fn argument(command: &str, name: &str) -> Option<String> {
 fn has(command: &str, name: &str) -> bool {
     let all = crate::cli::command();
     let of_all = all.get_arguments().filter(|argument| argument.is_global_set());
-    let own = all.find_subcommand(command).into_iter().flat_map(|one| one.get_arguments());
-    own.chain(of_all).any(|argument| argument.get_long() == Some(name))
+    let own = all.find_subcommand(command).into_iter();
+    let own = own.flat_map(|one| std::iter::once(one).chain(one.get_subcommands()));
+    own.flat_map(clap::Command::get_arguments)
+        .chain(of_all)
+        .any(|argument| argument.get_long() == Some(name))
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ pub struct CheckpointRequest {
     #[arg(long, value_name = "EDITION", help_heading = "Order")]
     pub edition: Option<CheckpointProfile>,
 
-    /// Include the overhead of MLPerf's client, from `stormlp calibrate`
+    /// Include the overhead of MLPerf's client, from `stormlp calibrate-dlio`
     #[arg(long, value_name = "FILE", help_heading = "Order")]
     pub client_overhead: Option<PathBuf>,
 

@@ -17,7 +17,7 @@ pub(super) fn systems(submission: &Submission) -> Vec<Finding> {
             for system in &results {
                 let [yaml, pdf] =
                     ["yaml", "pdf"].map(|end| join(&folder, &format!("{system}.{end}")));
-                let remedy = "start with `stormlp submission system-yaml`, or copy mlpstorage's";
+                let remedy = "start with `stormlp submission describe`, or copy mlpstorage's";
                 faults.extend(unusable(tree, &yaml).map(|fact| failed(&yaml, fact, remedy)));
                 let remedy = "write it: cover page and power table";
                 faults.extend(pdf_fault(tree, &pdf).map(|fact| failed(&pdf, fact, remedy)));
@@ -78,7 +78,7 @@ fn described(submission: &Submission, rule: &str) -> Vec<Finding> {
             };
             let faults =
                 system_yaml::faults(text).into_iter().filter(|fault| rule_of(fault) == rule);
-            let remedy = "`stormlp submission system-yaml --check FILE` lists every field";
+            let remedy = "`stormlp submission describe --check FILE` lists every field";
             findings.extend(faults.map(|fault| failed(&yaml, fault.to_string(), remedy)));
         }
     }

@@ -108,7 +108,7 @@ pub struct SizingRequest {
     pub host_cost_per_gib_seconds: Option<f64>,
 
     /// Add the cost of the official client, unless set by the two options above: a FILE that
-    /// `stormlp calibrate` saved on such a host, dlio for what the workload's format cost on another
+    /// `stormlp calibrate-dlio` saved on such a host, dlio for what the workload's format cost on another
     /// machine (two CPUs of an AMD EPYC, Python 3.11), or none for hosts that cost nothing
     /// [default: none, with the official client's cost in the range]
     #[arg(long, value_name = "FILE|dlio|none", help_heading = "Hosts")]

@@ -9,14 +9,12 @@ use serde::Serialize;
 use stormlp_core::group::GroupView;
 use stormlp_core::location::names_object;
 use stormlp_core::machine::Machine;
-use stormlp_core::note::Cause;
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
 use super::doctor_objects;
-use super::workloads::read_text;
 use crate::hosts::Needs;
-use crate::output::{self, Format};
+use crate::output::Format;
 use stormlp_core::failure::Failure;
 use stormlp_core::group::GroupFacts;
 use stormlp_hosts::session::Session;
@@ -32,8 +30,7 @@ Examples:
                                               endpoints of it are separated by commas
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
                                               whether hosts find each other, share the folder, and what
-                                              a barrier costs
-  stormlp doctor --launch h1,h2               what to type for each launcher; also --launch ./hostfile")]
+                                              a barrier costs")]
 pub(crate) struct Args {
     /// Folder, file, block device or prefix of objects to examine.
     #[arg(value_name = "PATH", default_value = ".")]
@@ -42,18 +39,12 @@ pub(crate) struct Args {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-
-    /// Print the commands to start one process on each of these hosts, or those of a hostfile, with
-    /// each launcher, and exit
-    #[arg(long, value_name = "HOST,...|FILE", value_delimiter = ',', conflicts_with_all = ["directory", "format"])]
-    launch: Vec<String>,
 }
 
 impl Args {
     /// Other processes take part only in the examination of the machine.
     pub(crate) fn needs(&self) -> Needs {
-        let alone = !self.launch.is_empty() || names_object(&self.directory);
-        if alone { Needs::Nobody } else { Needs::Group }
+        if names_object(&self.directory) { Needs::Nobody } else { Needs::Group }
     }
 }
 
@@ -69,9 +60,6 @@ struct Examined {
 /// Examines the machine and prints the findings. A missing feature is a finding; only a path that
 /// does not exist or is not storage is an error.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    if !args.launch.is_empty() {
-        return launch(&args.launch);
-    }
     if names_object(&args.directory) {
         return doctor_objects::run(&args.directory, args.format);
     }
@@ -99,30 +87,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         }
         document
     })
-}
-
-/// Shows how to start a process on each of the `hosts`: their names, or a hostfile (a path, or the name
-/// of a file that is there).
-fn launch(hosts: &[String]) -> Result<(), Failure> {
-    let typed = hosts.join("\n");
-    let is_file = hosts.len() == 1 && (typed.contains('/') || Path::new(&typed).is_file());
-    let named = if is_file {
-        doctor::hosts_of(&read_text(Path::new(&typed), "the hostfile")?)
-    } else {
-        doctor::hosts_of(&typed)
-    };
-    if named.is_empty() {
-        let fact = format!("{} names no host", if is_file { &typed } else { "--launch" });
-        let cause = if is_file { Cause::Plan } else { Cause::Usage };
-        let help = "name hosts, as in --launch h1,h2, or a hostfile, which has one name a line";
-        return Err(Failure::saying(cause, fact).with_help(help));
-    }
-    let mut document = doctor::launch(&named, is_file.then_some(&typed));
-    if !is_file && hosts.len() == 1 {
-        let what = format!("{typed}, since no file {typed} is in this folder");
-        document.brief.add("host", what);
-    }
-    output::show(&document)
 }
 
 /// Checks that the path is storage.

@@ -17,6 +17,7 @@ pub(crate) mod generate;
 pub(crate) mod hang;
 mod idle;
 pub(crate) mod kvcache;
+pub(crate) mod launch;
 pub(crate) mod plan;
 mod process;
 pub(crate) mod report;
@@ -42,11 +43,12 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Checkpoint(args) => checkpoint::run(*args, session),
         Command::Kvcache(args) => kvcache::run(*args, session),
         Command::Plan(args) => plan::run(*args, session),
-        Command::Calibrate(args) => calibrate::run(args, session),
+        Command::CalibrateDlio(args) => calibrate::run(args, session),
         Command::Datasize(args) => datasize::run(args, session),
         Command::Datagen(args) => datagen::run(args, session),
         Command::Workloads(args) => workloads::run(args, session),
         Command::Doctor(args) => doctor::run(args, session),
+        Command::Launch(args) => launch::run(&args),
         Command::Report(args) => report::run(args, session),
         Command::Compare(args) => compare::run(args, session),
         Command::Submission(args) => submission::run(&args),

@@ -1,4 +1,4 @@
-//! What the official client costs on a host, by format: the trials of `stormlp calibrate`, what
+//! What the official client costs on a host, by format: the trials of `stormlp calibrate-dlio`, what
 //! follows from them, and the file that keeps it.
 
 use serde::{Deserialize, Serialize};

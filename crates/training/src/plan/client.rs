@@ -27,7 +27,7 @@ pub enum Client {
     None,
     /// DLIO, at the cost that [`KNOWN_HOST`] showed for the workload's format.
     Dlio,
-    /// DLIO, at the cost that `stormlp calibrate` measured and saved in this file.
+    /// DLIO, at the cost that `stormlp calibrate-dlio` measured and saved in this file.
     Calibrated(PathBuf),
 }
 
@@ -157,7 +157,9 @@ impl ClientCost {
 /// Why `--client-overhead dlio` has no cost for files of `format`; `None` where it has one.
 pub fn unknown_cost(format: DataFormat) -> Option<String> {
     ClientCost::known(format).is_none().then(|| {
-        format!("DLIO's cost is not known for {format}, and `stormlp calibrate` cannot measure it")
+        format!(
+            "DLIO's cost is not known for {format}, and `stormlp calibrate-dlio` cannot measure it"
+        )
     })
 }
 
@@ -166,7 +168,7 @@ pub fn measured_where(origin: Option<&CalibrationOrigin>) -> String {
     match origin {
         Some(origin) => format!("DLIO's own work is added, {origin}"),
         None => format!(
-            "DLIO's own work is added, as measured on {KNOWN_HOST}: run `stormlp calibrate` here"
+            "DLIO's own work is added, as measured on {KNOWN_HOST}: run `stormlp calibrate-dlio` here"
         ),
     }
 }

@@ -112,7 +112,7 @@ pub struct TrainRequest {
     #[arg(long = "compute-time", value_name = "TIME")]
     pub compute: Option<Distribution>,
 
-    /// Include the overhead of MLPerf's Python client: FILE from `stormlp calibrate`, dlio for a
+    /// Include the overhead of MLPerf's Python client: FILE from `stormlp calibrate-dlio`, dlio for a
     /// built-in estimate, or none
     #[arg(long, value_name = "FILE|dlio|none", default_value = "none")]
     pub client_overhead: Client,

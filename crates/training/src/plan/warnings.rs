@@ -130,7 +130,7 @@ pub fn upper_bound_warning(
                 "AU is an upper bound: it does not include DLIO's own cost, which is not known for {}",
                 plan.data.format
             ),
-            "`stormlp calibrate` cannot measure this format: compare with a run of DLIO itself",
+            "`stormlp calibrate-dlio` cannot measure this format: compare with a run of DLIO itself",
         ));
     };
     (official_percent < threshold_percent).then(|| {
@@ -140,7 +140,7 @@ pub fn upper_bound_warning(
                 "AU is an upper bound: it does not include DLIO's own cost; with {cost} the official \
                  tool would reach about {official_percent:.1} %, below {threshold_percent} %"
             ),
-            "measure DLIO's cost on this host with `stormlp calibrate`, and repeat with \
+            "measure DLIO's cost on this host with `stormlp calibrate-dlio`, and repeat with \
              --client-overhead FILE",
         )
     })

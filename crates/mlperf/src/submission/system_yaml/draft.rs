@@ -44,7 +44,7 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     );
     lines.line(
         0,
-        "# `stormlp submission system-yaml --check FILE` lists what is still wrong, by field",
+        "# `stormlp submission describe --check FILE` lists what is still wrong, by field",
     );
     lines.line(0, "# and line.");
     let known = json!({"system_under_test": {"clients": [client(facts)]}});

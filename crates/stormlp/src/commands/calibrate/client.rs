@@ -11,9 +11,9 @@ use stormlp_training::plan::client::unknown_cost;
 
 use crate::commands::workloads::read_text;
 
-const HOW: &str = "`stormlp calibrate` measures and saves one; --client-overhead dlio uses the cost of \
+const HOW: &str = "`stormlp calibrate-dlio` measures and saves one; --client-overhead dlio uses the cost of \
                    another machine, none adds none";
-const HOW_OF_CHECKPOINTS: &str = "`stormlp calibrate` measures and saves one; what checkpoints cost on \
+const HOW_OF_CHECKPOINTS: &str = "`stormlp calibrate-dlio` measures and saves one; what checkpoints cost on \
                                   another machine is not known";
 
 /// The calibration saved in `file`.
@@ -39,7 +39,7 @@ pub(crate) fn calibrated(
     let calibration = saved(file, HOW)?;
     let cost = calibration.of(format).copied().map_err(|why| {
         let help = unknown_cost(format)
-            .unwrap_or_else(|| format!("`stormlp calibrate --formats {format}` measures it"));
+            .unwrap_or_else(|| format!("`stormlp calibrate-dlio --formats {format}` measures it"));
         Failure::no_plan(anyhow::anyhow!("{}: {why}", file.display())).with_help(help)
     })?;
     Ok((cost, calibration.origin(file.display().to_string())))
@@ -54,7 +54,7 @@ pub(crate) fn calibrated_checkpoints(file: &Path) -> Result<CheckpointClient, Fa
     let Some(cost) = calibration.checkpoint else {
         let what = anyhow::anyhow!("{} has no costs of checkpoints", file.display());
         return Err(Failure::no_plan(what)
-            .with_help("`stormlp calibrate` without --no-checkpoint measures them"));
+            .with_help("`stormlp calibrate-dlio` without --no-checkpoint measures them"));
     };
     let pace = cost.beyond_own();
     Ok(CheckpointClient {

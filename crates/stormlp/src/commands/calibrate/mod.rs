@@ -1,4 +1,4 @@
-//! `stormlp calibrate`: measures what DLIO itself costs on this host, for `--client-overhead FILE`.
+//! `stormlp calibrate-dlio`: measures what DLIO itself costs on this host, for `--client-overhead FILE`.
 
 mod client;
 mod dlio;
@@ -20,12 +20,12 @@ use crate::output::{self, Format};
 
 pub(crate) use client::{calibrated, calibrated_checkpoints};
 
-/// Arguments of `stormlp calibrate`.
+/// Arguments of `stormlp calibrate-dlio`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp calibrate                                   all formats, with the DLIO of python3
-  stormlp calibrate --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz,tfrecord
+  stormlp calibrate-dlio                                   all formats, with the DLIO of python3
+  stormlp calibrate-dlio --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz,tfrecord
   stormlp train unet3d --client-overhead dlio-calibration.json     then predicts what DLIO would report
   stormlp checkpoint llama3-8b --client-overhead dlio-calibration.json        the same of checkpoints
 
@@ -53,8 +53,8 @@ pub(crate) struct Args {
     dir: PathBuf,
 
     /// File to save the costs in
-    #[arg(long, value_name = "FILE", default_value = "dlio-calibration.json")]
-    save: PathBuf,
+    #[arg(short, long, value_name = "FILE", default_value = "dlio-calibration.json")]
+    output: PathBuf,
 
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -67,9 +67,9 @@ pub(crate) struct Args {
 /// With exit code 4 if DLIO does not run here.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let formats = if args.formats.is_empty() { FORMATS.to_vec() } else { args.formats };
-    check_folder("--save", &args.save)?;
-    if args.save.is_dir() {
-        return Err(Failure::usage("--save names a folder: name a file in it"));
+    check_folder("--output", &args.output)?;
+    if args.output.is_dir() {
+        return Err(Failure::usage("--output names a folder: name a file in it"));
     }
     let facts = session.host_facts(None)?;
     // In units of 2^-16.
@@ -90,18 +90,21 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     for format in formats {
         calibration.formats.push(trials::format(format, &dlio, &work)?);
         // What was measured is not lost if a later trial fails.
-        save(&args.save, &calibration)?;
+        save(&args.output, &calibration)?;
     }
     if !args.no_checkpoint {
         work.say("checkpoints: two saves and two restores of 448 MiB, by DLIO and by stormlp");
         let client = dlio.checkpoint(&work)?;
         let own = trials::own_checkpoint(&work)?;
         calibration.checkpoint = Some(CheckpointCost { client, own });
-        save(&args.save, &calibration)?;
+        save(&args.output, &calibration)?;
     }
     args.format.print(&calibration, training::calibration)?;
     if !session.quiet {
-        output::say(format!("saved: {0}; use it with --client-overhead {0}", args.save.display()));
+        output::say(format!(
+            "saved: {0}; use it with --client-overhead {0}",
+            args.output.display()
+        ));
     }
     Ok(())
 }

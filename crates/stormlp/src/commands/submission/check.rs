@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use stormlp_mlperf::show as submission;
 use stormlp_mlperf::submission::{Submission, TreeVerdict, check, read};
 
-use crate::output;
+use crate::output::Format;
 use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp submission check`.
@@ -14,7 +14,8 @@ use stormlp_core::failure::Failure;
 Examples:
   stormlp submission check mlperf/             a package with closed/ and open/
   stormlp submission check results/ --all      a results folder of mlpstorage or DLIO, with passed rules
-  stormlp submission check results/ --json     keys: verdict, rules[].id, result, path, evidence, …
+  stormlp submission check results/ --format json
+                                               keys: verdict, rules[].id, result, path, evidence, …
 
 Exit code 0 if all rules relevant to the verdict are met, 6 if the verdict is invalid (a rule is
 broken) or incomplete (a rule cannot be checked), 4 if there is no run in TREE. What the official
@@ -29,9 +30,9 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
-    /// Print JSON for scripts
-    #[arg(long)]
-    json: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
 }
 
 /// What a tree to check contains.
@@ -51,11 +52,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::machine(what).with_help(EXPECTED));
     }
     let report = check(&submission);
-    if args.json {
-        output::print(&output::json(&report)?)?;
-    } else {
-        output::show(&submission::check(&report, &tree.to_string(), args.all))?;
-    }
+    args.format.print(&report, |report| submission::check(report, &tree.to_string(), args.all))?;
     match report.verdict {
         TreeVerdict::Invalid => {
             Err(Failure::missed_target(format!("{tree} breaks rules of MLPerf Storage v3.0")))

@@ -2,7 +2,7 @@
 //! description of a system. Only the official tool makes submissions.
 
 mod check;
-mod system_yaml;
+mod describe;
 
 use clap::Subcommand;
 
@@ -13,8 +13,8 @@ use stormlp_core::failure::Failure;
 #[command(after_help = "\
 Examples:
   stormlp submission check results/                 every rule on what mlpstorage or DLIO wrote
-  stormlp submission check results/ --json          for scripts: verdict, rules[]
-  stormlp submission system-yaml --output fast.yaml  this machine as a client of the system
+  stormlp submission check results/ --format json   for scripts: verdict, rules[]
+  stormlp submission describe -o fast.yaml          this machine as a client of the system
 
 Only MLCommons' own tool, mlpstorage, makes submissions: nothing that stormlp writes is one.")]
 pub(crate) struct Args {
@@ -27,13 +27,13 @@ enum Step {
     /// Check a tree of results against the rules of MLPerf Storage v3.0
     Check(check::Args),
     /// Describe this machine for v3.0's system description, or check one by field and line
-    SystemYaml(system_yaml::Args),
+    Describe(describe::Args),
 }
 
 /// Runs one step.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Step::Check(args) => check::run(args),
-        Step::SystemYaml(args) => system_yaml::run(args),
+        Step::Describe(args) => describe::run(args),
     }
 }

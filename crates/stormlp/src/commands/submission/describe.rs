@@ -1,4 +1,4 @@
-//! `stormlp submission system-yaml`: creates a template of a system description, or checks one.
+//! `stormlp submission describe`: creates a template of a system description, or checks one.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -10,16 +10,16 @@ use stormlp_mlperf::submission::system_yaml::{draft, faults};
 use stormlp_transfer::probe;
 
 use crate::commands::workloads::read_text;
-use crate::output;
+use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
 
-/// Arguments of `stormlp submission system-yaml`.
+/// Arguments of `stormlp submission describe`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp submission system-yaml                            a draft with this machine as the client
-  stormlp submission system-yaml --output systems/fast.yaml
-  stormlp submission system-yaml --check systems/fast.yaml  remaining problems, by field and line
+  stormlp submission describe                            a draft with this machine as the client
+  stormlp submission describe -o systems/fast.yaml
+  stormlp submission describe --check systems/fast.yaml  remaining problems, by field and line
 
 The fields are those of MLPerf Storage v3.0. What only you know is marked FILL_IN. With --check,
 exit code 0 if there are no problems, 6 if there are.")]
@@ -32,15 +32,15 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// With --check, print JSON for scripts
-    #[arg(long, requires = "check")]
-    json: bool,
+    /// Output format of --check
+    #[arg(long, value_enum, default_value_t = Format::Text, requires = "check")]
+    format: Format,
 }
 
 /// Creates a description, or checks one.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(file) = &args.check {
-        return check(file, args.json);
+        return check(file, args.format);
     }
     let text = draft(&probe::system_facts(), NOTICE);
     let Some(file) = &args.output else {
@@ -58,12 +58,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check(file: &Path, json: bool) -> Result<(), Failure> {
+fn check(file: &Path, format: Format) -> Result<(), Failure> {
     let found = faults(&read_text(file, "description of a system")?);
-    if json {
-        output::print(&output::json(&found)?)?;
-    } else {
-        output::print(&submission::system_faults(&found, &file.display().to_string()))?;
+    match format {
+        Format::Json => output::print(&output::json(&found)?)?,
+        Format::Text => {
+            output::print(&submission::system_faults(&found, &file.display().to_string()))?;
+        }
     }
     if found.is_empty() {
         return Ok(());
