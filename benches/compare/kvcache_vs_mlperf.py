@@ -58,12 +58,13 @@ def ours(arguments):
     """One run of stormlp."""
     with tempfile.TemporaryDirectory() as results:
         usage = measured([
-            arguments.stormlp, "--quiet", "kvcache", arguments.model, "--users",
-            str(arguments.users), "--duration", f"{arguments.duration}s", "--memory",
-            f"{arguments.memory}G", "--concurrent-writes", str(arguments.writes), "--seed",
-            str(arguments.seed), "--dir", os.path.join(arguments.folder, "stormlp"),
+            arguments.stormlp, "--quiet", "kvcache", "mlperf", arguments.model, "--users",
+            str(arguments.users), "--duration", f"{arguments.duration}s", "--cpu-cache",
+            f"{arguments.memory}G", "--tune",
+            f"concurrent-writes={arguments.writes},seed={arguments.seed}",
+            "--dir", os.path.join(arguments.folder, "stormlp"),
             "--results-dir", results, "--mlperf-output", results,
-            *(["--capacity", f"{arguments.capacity}G"] if arguments.capacity else [])])
+            "--capacity", f"{arguments.capacity}G"])
         [path] = glob.glob(os.path.join(results, "kv_cache", "**", "kvcache_results_*.json"),
                            recursive=True)
         return figures(path, usage)
@@ -109,11 +110,13 @@ def main():
     parser.add_argument("--users", type=int, default=200)
     parser.add_argument("--duration", type=int, default=60, help="seconds")
     parser.add_argument("--memory", type=int, default=0, help="GiB that hold objects first")
-    parser.add_argument("--saves", type=int, default=16, help="objects written at a time")
+    parser.add_argument("--writes", type=int, default=16, help="objects written at a time")
     parser.add_argument("--capacity", type=int, default=0,
                         help="GiB of objects on storage [default: 95 %% of the free space]")
     parser.add_argument("--seed", type=int, default=42)
     arguments = parser.parse_args()
+    if not arguments.capacity:
+        arguments.capacity = max(1, int(shutil.disk_usage(arguments.dir).free * 0.95) >> 30)
     with tempfile.TemporaryDirectory(dir=arguments.dir) as arguments.folder:
         mine, others = turns.in_turn(arguments.pairs, lambda: ours(arguments),
                                      lambda: theirs(arguments))

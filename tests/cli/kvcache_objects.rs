@@ -1,4 +1,4 @@
-//! `stormlp kvcache --profile serving` over a bucket: chunks are objects.
+//! `stormlp kvcache serving` over a bucket: chunks are objects.
 
 use serde_json::Value;
 use stormlp_test_support::{Fault, ObjectServer};
@@ -7,8 +7,8 @@ use crate::objects::run;
 
 fn words(more: &str) -> String {
     format!(
-        "kvcache tiny-1b --profile serving --dir s3://bucket/kv --duration 1s --quiet --tune telemetry=off \
-         --prefixes 4 --threads 2 --writers 1 {more}"
+        "kvcache serving tiny-1b --dir s3://bucket/kv --duration 1s --quiet --prefixes 4 \
+         --tune telemetry=off,writers=1 --concurrency 2 {more}"
     )
 }
 
@@ -25,7 +25,7 @@ fn prefixes_are_loaded_from_objects_and_clean_removes_them_and_nothing_else() {
     let server = ObjectServer::default();
     server.put("hers", b"x");
     // Room for the first prefixes alone, so that new ones delete old ones.
-    let room = format!("{SMALL} --capacity 13M --reads-per-prefix 1 --keep --verify");
+    let room = format!("{SMALL} --capacity 13M --reuse 1 --no-cleanup --verify");
     let (code, out, error) = run(&server, &words(&format!("{room} --format json")));
     assert_eq!(code, 0, "{out}{error}");
     let json: Value = serde_json::from_str(&out).unwrap();
@@ -94,16 +94,16 @@ fn what_objects_cannot_do_is_refused() {
     for (more, says) in [
         ("--layout packed", "use --layout files"),
         ("--path cpu", "leave --path out"),
-        ("--chunk-size 1M", "a chunk is read by one request"),
+        ("--io-size 1M", "a chunk is read by one request"),
     ] {
         let (code, _, error) = run(&server, &words(&format!("{SMALL} {more}")));
         assert_eq!(code, 3, "{error}");
         assert!(error.contains(says), "{error}");
     }
-    let (code, _, error) = run(&server, "kvcache tiny-1b --users 1 --dir s3://bucket/kv");
+    let (code, _, error) = run(&server, "kvcache mlperf tiny-1b --users 1 --dir s3://bucket/kv");
     assert_eq!(code, 3, "{error}");
-    assert!(error.contains("use --profile serving"), "{error}");
-    let (code, _, error) = run(&server, "kvcache --profile serving --path s3 --dir kv");
+    assert!(error.contains("use `stormlp kvcache serving`"), "{error}");
+    let (code, _, error) = run(&server, "kvcache serving --path s3 --dir kv");
     assert_eq!(code, 3, "{error}");
     assert!(error.contains("use --dir s3://bucket/prefix"), "{error}");
     assert!(server.keys().is_empty(), "{:?}", server.keys());

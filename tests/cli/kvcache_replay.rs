@@ -1,4 +1,4 @@
-//! `stormlp kvcache --trace`: traces that others recorded, on real files.
+//! `stormlp kvcache replay`: traces that others recorded, on real files.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const BURST: &str = "Timestamp,Model,Request tokens,Response tokens,Total tokens
 
 fn words(more: &str) -> Vec<String> {
     let words =
-        format!("kvcache tiny-1b --dir objects --quiet --tune telemetry=off --trace {more}");
+        format!("kvcache replay --model tiny-1b --dir objects --quiet --tune telemetry=off {more}");
     words.split(' ').map(str::to_string).collect()
 }
 
@@ -45,7 +45,7 @@ fn a_trace_of_mlperfs_client_moves_what_it_says() {
         line("1784555733.7", "Read", 2, "b"),
     ];
     fs::write(dir.path().join("io.csv"), IO.to_string() + &lines.concat()).unwrap();
-    let json = replayed(dir.path(), "io.csv --speed max --threads 4 --verify");
+    let json = replayed(dir.path(), "io.csv --speed max --concurrency 4 --verify");
     let trial = &json["trials"][0];
     assert_eq!(json["plan"]["profile"], "replay");
     assert_eq!(
@@ -91,14 +91,14 @@ fn a_trace_of_burstgpt_is_served_at_its_pace_or_faster() {
     let dir = TempDir::new_in(".").unwrap();
     let lines = "5,ChatGPT,40,18,58,API log\n6,ChatGPT,0,0,0,API log\n9,GPT-4,30,70,100,API log\n";
     fs::write(dir.path().join("burst.csv"), BURST.to_string() + lines).unwrap();
-    let json = replayed(dir.path(), "burst.csv --speed 8 --trials 2");
+    let json = replayed(dir.path(), "burst.csv --speed 8 --runs 2");
     for trial in json["trials"].as_array().unwrap() {
         // Each is written once and read 1 + 1 and 1 + 3 times.
         assert_eq!((count(&trial["written"], "objects"), count(&trial["read"], "objects")), (2, 6));
         // The second is sent half a second after the first.
         assert!(trial["total_seconds"].as_f64().unwrap() >= 0.5, "{trial:#}");
     }
-    let json = replayed(dir.path(), "burst.csv --duration 100ms --keep");
+    let json = replayed(dir.path(), "burst.csv --duration 100ms --no-cleanup");
     let trial = &json["trials"][0];
     assert_eq!(
         (count(&trial["requests"], "begun"), &trial["is_whole_trace"]),
@@ -133,7 +133,7 @@ fn a_trace_that_is_wrong_is_refused_with_its_line() {
     refused(&burst(""), "absent.csv", 4, "absent.csv");
     refused(&burst(""), "trace --speed fast", 2, "use 0.001 to 1000000");
     refused(&burst(""), "trace --users 3", 2, "--users");
-    refused(&burst(""), "trace --threads 0", 2, "from 1 to 500");
+    refused(&burst(""), "trace --concurrency 0", 2, "from 1 to 500");
     refused(&burst(""), "trace --capacity 64K", 4, "the largest object of tiny-1b");
     assert!(!dir.path().join("objects").exists());
 }

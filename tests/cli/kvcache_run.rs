@@ -1,4 +1,4 @@
-//! `stormlp kvcache`: runs of the workload on real files.
+//! `stormlp kvcache mlperf`: runs of the workload on real files.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::{stderr, stdout, stormlp};
 /// A short run with small objects, in `folder`.
 fn words(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
-    let words = "kvcache tiny-1b --users 2 --duration 1s --quiet --tune telemetry=off --dir";
+    let words = "kvcache mlperf tiny-1b --users 2 --duration 1s --quiet --tune telemetry=off --dir";
     words.split(' ').map(str::to_string).chain([folder]).collect()
 }
 
@@ -55,7 +55,7 @@ fn a_report_shows_in_every_format() {
     let exports = ["a.csv", "a.md", "a.html", "a.prom", "a.svg", "a.txt", "a.json"];
     let mut ran = stormlp();
     ran.env("STORMLP_DETAILS", "0").env("COLUMNS", "80");
-    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--trials", "2"]);
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--runs", "2"]);
     for name in exports {
         ran.args(["--output", name]);
     }
@@ -63,12 +63,12 @@ fn a_report_shows_in_every_format() {
     assert!(text.lines().count() <= 24, "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let last = text.trim_end().rsplit("\n\n").next().unwrap();
-    assert!(last.starts_with("kvcache tiny-1b: ") && last.contains(" GiB/s"), "{text}");
+    assert!(last.starts_with("kvcache mlperf tiny-1b: ") && last.contains(" GiB/s"), "{text}");
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     let csv = read("a.csv");
     assert_eq!(csv.lines().count(), 3, "{csv}");
     assert!(csv.starts_with("format_version,started_at,hostname,command,profile,seed,path"));
-    assert!(read("a.html").contains("Read rate of each trial"));
+    assert!(read("a.html").contains("Read rate of each run"));
     assert!(read("a.prom").contains("stormlp_kvcache_read_bytes_per_second{"));
     let listed = stdout(stormlp().current_dir(&dir).args(["report"]).assert().success());
     assert!(listed.contains("kvcache"), "{listed}");
@@ -82,7 +82,7 @@ fn a_report_shows_in_every_format() {
 #[test]
 fn a_plan_is_printed_and_nothing_is_made() {
     let dir = TempDir::new_in(".").unwrap();
-    let plan = ["kvcache", "--closed", "--dry-run", "--dir", "objects", "--format", "json"];
+    let plan = ["kvcache", "mlperf", "--closed", "--dry-run", "--dir", "objects", "--format", "json"];
     let results = ["--results-dir", "/dev/shm"];
     let ran = stormlp().current_dir(&dir).args(plan).args(results).assert();
     let json: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
@@ -103,17 +103,19 @@ fn wrong_requests_are_refused_with_what_to_do() {
         let text = stderr(ran);
         assert!(text.contains(says), "{text}");
     };
-    refused("llama3-8b", 3, "llama3.1-8b");
-    refused("tiny-1b --users 0", 2, "from 1 to 100000");
-    refused("tiny-1b --duration 0", 2, "use 100ms to 168h");
-    refused("tiny-1b --chunk-size 5000", 2, "not a multiple of 4K");
-    refused("--option 4", 2, "--option");
-    refused("--closed --users 3", 2, "--closed");
-    refused("--closed --capacity 10G", 2, "--capacity");
-    refused("tiny-1b --capacity 1M", 4, "the largest object of tiny-1b takes");
-    refused("tiny-1b --capacity 1000T", 4, "use a smaller --capacity");
-    refused("tiny-1b --dir /etc/hosts", 4, "/etc/hosts is not a folder");
+    refused("mlperf llama3-8b", 3, "use `llama3.1-8b`");
+    refused("mlperf tiny-1b --users 0", 2, "from 1 to 100000");
+    refused("mlperf tiny-1b --duration 0", 2, "use 100ms to 168h");
+    refused("mlperf tiny-1b --io-size 5000", 2, "not a multiple of 4K");
+    refused("mlperf --mlperf-option 4", 2, "--mlperf-option");
+    refused("mlperf --closed --users 3", 2, "--closed");
+    refused("mlperf --closed --capacity 10G", 2, "--capacity");
+    refused("mlperf tiny-1b --capacity 1M", 4, "the largest object of tiny-1b takes");
+    refused("mlperf tiny-1b --capacity 1000T", 4, "use a smaller --capacity");
+    refused("mlperf tiny-1b --dir /etc/hosts", 4, "/etc/hosts is not a folder");
+    refused("mlperf --closed --tune seed=7", 2, "--closed fixes seed");
     refused("size --users 3", 2, "--users");
+    refused("tiny-1b", 2, "`stormlp kvcache serving tiny-1b`");
     assert_eq!(names(dir.path()), Vec::<String>::new());
 }
 
@@ -132,7 +134,7 @@ fn a_folder_of_somebody_else_is_refused_and_left_alone() {
 fn objects_that_stay_are_removed_by_clean_and_nothing_else_is() {
     let dir = TempDir::new_in(".").unwrap();
     let folder = dir.path().join("objects");
-    stormlp().current_dir(&dir).args(words(&folder)).arg("--keep").assert().success();
+    stormlp().current_dir(&dir).args(words(&folder)).arg("--no-cleanup").assert().success();
     let kept = objects(&folder);
     assert!(!kept.is_empty());
     // A file in the place of an object, with its name.
@@ -216,11 +218,11 @@ fn the_files_of_mlperfs_client_are_written_beside_the_report() {
     let rate = option["aggregated_read_bandwidth_gbps"].as_f64().unwrap();
     let of_rank = stats["tier_storage_read_bandwidth_gbps"].as_f64().unwrap();
     assert!((rate - of_rank).abs() < 1e-9 && summary["partial_failure"] == false, "{summary:#}");
-    let both = ["kvcache", "--dry-run", "--mlperf-output", "official"];
+    let both = ["kvcache", "mlperf", "--dry-run", "--mlperf-output", "official"];
     stormlp().current_dir(&dir).args(both).assert().code(2);
-    let serving = ["kvcache", "--profile", "serving", "--mlperf-output", "official"];
-    let refused = stderr(stormlp().current_dir(&dir).args(serving).assert().code(3));
-    assert!(refused.contains("--mlperf-output is for users of mlperf-v3"), "{refused}");
+    let serving = ["kvcache", "serving", "--mlperf-output", "official"];
+    let refused = stderr(stormlp().current_dir(&dir).args(serving).assert().code(2));
+    assert!(refused.contains("--mlperf-output is an option of"), "{refused}");
 }
 
 #[test]
@@ -228,7 +230,7 @@ fn a_run_that_measured_nothing_exports_no_figure() {
     let dir = TempDir::new_in(".").unwrap();
     let mut ran = stormlp();
     // All objects stay in memory.
-    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--memory", "40G"]);
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--cpu-cache", "40G"]);
     ran.args(["--output", "m.csv", "--output", "m.prom", "--mlperf-output", "official"]);
     let text = stderr(ran.assert().code(3));
     assert!(text.contains("nothing was measured"), "{text}");
@@ -253,7 +255,7 @@ fn the_rules_of_kv_caches_are_checked_on_the_files_of_a_run() {
     fs::create_dir_all(&system).unwrap();
     let system = system.display().to_string();
     let mut ran = stormlp();
-    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--trials", "3"]);
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--runs", "3"]);
     ran.args(["--mlperf-output", &system]).assert().success();
     let verdicts = || -> Vec<(String, String)> {
         let checked = stormlp()

@@ -1,4 +1,4 @@
-//! `stormlp kvcache --find-max`: how many servers storage feeds. No timing is asserted: what is asked
+//! `stormlp kvcache serving --find-max`: how many servers storage feeds. No timing is asserted: what is asked
 //! is always kept, or never.
 
 use std::process::{Command, Output};
@@ -8,9 +8,9 @@ use tempfile::TempDir;
 
 use crate::{stderr, stdout, stormlp};
 
-const SEARCH: &str = "kvcache tiny-1b --profile serving --find-max --dir chunks --duration 1s \
-                      --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --writers 1 \
-                      --new-tokens 1 --depth 1 --tune telemetry=off --prefill-rate";
+const SEARCH: &str = "kvcache serving tiny-1b --find-max --dir chunks --duration 1s \
+                      --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --new-tokens 1 \
+                      --queue-depth 1 --tune telemetry=off,writers=1 --prefill-rate";
 
 fn words(more: &str) -> Vec<String> {
     format!("{SEARCH} {more}").split_whitespace().map(str::to_string).collect()
@@ -38,7 +38,7 @@ fn as_many_are_tried_as_the_host_takes_and_the_answer_is_a_lower_bound() {
     let output = with_few_files(&dir, "1 --format json --output page.html");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("probe: 8 servers") && said.contains(", fed ("), "{said}");
+    assert!(said.contains("probe: 8 servers") && said.contains(", pass ("), "{said}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let find = &json["find_max"];
     assert_eq!((&find["largest"], &find["smallest_failing"]), (&17.into(), &Value::Null));
@@ -63,7 +63,7 @@ fn storage_that_feeds_none_is_said_with_exit_code_6() {
     let ran = stormlp().current_dir(&dir).args(words("1e9 --confirm 0")).assert().code(6);
     let error = stderr(ran);
     assert!(
-        error.contains("storage does not feed even one server: it loads too slowly; a prefix of"),
+        error.contains("storage does not feed even one server: P95 too high; a prefix of"),
         "{error}"
     );
     assert_eq!(left(&dir), 0);
@@ -78,7 +78,7 @@ fn a_search_of_probes_alone_has_their_warnings_and_no_full_run() {
     let text = String::from_utf8_lossy(&output.stdout);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(" and 0 full runs"), "{text}");
-    assert!(!text.contains("The full run at the answer") && !text.contains("1 trial of"), "{text}");
+    assert!(!text.contains("The full run at the answer") && !text.contains("1 run of"), "{text}");
     let json = std::fs::read_to_string(dir.path().join("answer.json")).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["trials"].as_array().map(Vec::len), Some(0));
@@ -95,10 +95,10 @@ fn a_search_needs_servers_and_its_plan_is_that_of_the_first_run() {
         let text = stderr(ran);
         assert!(text.contains(says), "{text}");
     };
-    refused("kvcache --profile serving --find-max", 2, "--prefill-rate");
-    refused("kvcache --find-max --prefill-rate 9", 2, "--profile");
-    refused("kvcache --profile serving --find-max --prefill-rate 9 --threads 4", 2, "--threads");
-    refused("kvcache --profile serving --confirm 3", 2, "--find-max");
+    refused("kvcache serving --find-max", 2, "--prefill-rate");
+    refused("kvcache mlperf --find-max", 2, "--find-max is an option of");
+    refused("kvcache serving --find-max --prefill-rate 9 --concurrency 4", 2, "--concurrency");
+    refused("kvcache serving --confirm 3", 2, "--find-max");
     let plan = stormlp().current_dir(&dir).args(words("9 --dry-run")).assert().success();
     assert!(stderr(plan).contains("its first run, of 8 servers"));
     assert!(!dir.path().join("chunks").exists());

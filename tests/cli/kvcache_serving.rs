@@ -1,4 +1,4 @@
-//! `stormlp kvcache --profile serving`, and prompts of a Mooncake trace, on real files.
+//! `stormlp kvcache serving`, and prompts of a Mooncake trace, on real files.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{stderr, stdout, stormlp};
 const CHUNK: u64 = 1_576_960;
 
 fn words(more: &str) -> Vec<String> {
-    let words = format!("kvcache tiny-1b --dir chunks --quiet --tune telemetry=off {more}");
+    let words = format!("kvcache {more} --dir chunks --quiet --tune telemetry=off");
     words.split(' ').map(str::to_string).collect()
 }
 
@@ -34,8 +34,8 @@ fn files(dir: &Path, prefix: &str) -> usize {
     names.filter(|name| name.starts_with(prefix)).count()
 }
 
-const SERVING: &str = "--profile serving --duration 1s --chunk-tokens 64 --prefixes 6 \
-                       --prefix-tokens 128,256 --threads 2 --writers 1";
+const SERVING: &str = "serving tiny-1b --duration 1s --chunk-tokens 64 --prefixes 6 \
+                       --prefix-tokens 128,256 --concurrency 2 --tune writers=1";
 
 #[test]
 fn prompts_load_what_was_written_before() {
@@ -73,7 +73,7 @@ fn what_nobody_has_written_yet_is_not_asked_for() {
     let small = SERVING.replace("--chunk-tokens 64", "--chunk-tokens 16");
     let small = small.replace("--prefix-tokens 128,256", "--prefix-tokens 32,64");
     let small = small.replace("--duration 1s", "--duration 3s");
-    let json = served(dir.path(), &format!("{small} --new-tokens 1 --reads-per-prefix 4"));
+    let json = served(dir.path(), &format!("{small} --new-tokens 1 --reuse 4"));
     let trial = &json["trials"][0];
     let prompts = &trial["prompts"];
     let (loaded, all) = (count(prompts, "loaded_tokens"), count(prompts, "tokens"));
@@ -87,7 +87,7 @@ fn prefixes_that_do_not_fit_are_said_before_the_run_and_only_a_part_is_written()
     let dir = TempDir::new_in(".").unwrap();
     // Three of 2 chunks and three of 4 have no room.
     let says = "6 prefixes take 27.07 MiB, and chunks may take 9.02 MiB";
-    let small = format!("{SERVING} --keep --capacity {}", 6 * CHUNK);
+    let small = format!("{SERVING} --no-cleanup --capacity {}", 6 * CHUNK);
     let plan = words(&format!("{small} --dry-run"));
     let planned = stdout(stormlp().current_dir(&dir).args(plan).assert().success());
     assert!(planned.split_whitespace().collect::<Vec<_>>().join(" ").contains(says), "{planned}");
@@ -150,8 +150,8 @@ fn what_a_killed_run_has_begun_is_known() {
 fn chunks_share_files_and_are_known_to_clean() {
     let dir = TempDir::new_in(".").unwrap();
     // Room for the first prefixes and little else, so that new ones delete old ones.
-    let room = format!("{SERVING} --layout packed --capacity {} --reads-per-prefix 1", 20 * CHUNK);
-    let json = served(dir.path(), &format!("{room} --verify --keep"));
+    let room = format!("{SERVING} --layout packed --capacity {} --reuse 1", 20 * CHUNK);
+    let json = served(dir.path(), &format!("{room} --verify --no-cleanup"));
     let trial = &json["trials"][0];
     assert!(count(&trial["written"], "objects") > 0, "{trial:#}");
     assert!(count(&trial["evictions"], "deleted") > 0, "{trial:#}");
@@ -187,7 +187,7 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
         r#"{"timestamp": 950, "input_length": 128, "output_length": 5, "hash_ids": [7, 5]}"#,
     ];
     fs::write(dir.path().join("moon.jsonl"), lines.join("\n")).unwrap();
-    let json = served(dir.path(), "--trace moon.jsonl --chunk-tokens 64 --layout files");
+    let json = served(dir.path(), "replay moon.jsonl --model tiny-1b --chunk-tokens 64 --layout files");
     assert_eq!(json["plan"]["trace"]["format"], "mooncake");
     let trial = &json["trials"][0];
     assert_eq!(count(&trial["requests"], "served"), 3);
@@ -195,7 +195,7 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
     // Writes are in the background: how many were done before the second prompt is not fixed.
     assert!(count(&trial["prompts"], "loaded_tokens") <= 192, "{trial:#}");
     assert!(count(&trial["written"], "objects") >= 2, "{trial:#}");
-    let wrong = words("--trace moon.jsonl");
+    let wrong = words("replay moon.jsonl --model tiny-1b");
     let text = stderr(stormlp().current_dir(&dir).args(wrong).assert().code(3));
     assert!(
         text.contains("line 1: 3 hash_ids for 150 tokens, which fill 1 block of 512"),
@@ -220,7 +220,7 @@ fn a_chunk_that_was_cut_is_named_with_where_its_file_ends() {
         std::thread::sleep(Duration::from_millis(200));
         fs::File::options().write(true).open(&chunk).unwrap().set_len(100_000).unwrap();
     });
-    let more = "--trace moon.jsonl --chunk-tokens 64 --chunk-size 256K";
+    let more = "replay moon.jsonl --model tiny-1b --chunk-tokens 64 --io-size 256K";
     let text = stderr(stormlp().current_dir(&dir).args(words(more)).assert().code(5));
     cut.join().unwrap();
     let says = format!("ended after 100000 bytes; {CHUNK} were written");
@@ -245,20 +245,18 @@ fn wrong_requests_are_refused_with_what_to_do() {
         let text = stderr(stormlp().current_dir(&dir).args(words(more)).assert().code(code));
         assert!(text.contains(says), "{text}");
     };
-    refused("--profile serving --prefix-tokens 100", 3, "multiples of 256");
-    refused("--profile serving --users 3", 3, "--users is for users of mlperf-v3");
-    refused("--profile serving --engine psync --depth 4", 3, "use --engine uring");
-    refused("--profile serving --path gdz", 2, "use buffered, cpu, page-cache");
-    refused("--profile serving --require gds", 3, "use --path gds");
+    refused("serving tiny-1b --prefix-tokens 100", 3, "multiples of 256");
+    refused("serving --users 3", 2, "--users is an option of kvcache mlperf");
+    refused("serving tiny-1b --engine psync --queue-depth 4", 3, "use --engine uring");
+    refused("serving tiny-1b --path gdz", 2, "use buffered, cpu, page-cache");
+    refused("serving tiny-1b --require gds", 3, "use --path gds");
     let mut gds = stormlp();
     gds.current_dir(&dir).env("STORMLP_LIBCUFILE", "/nowhere/libcufile.so.0");
-    let text = stderr(gds.args(words("--profile serving --path gds")).assert().code(4));
+    let text = stderr(gds.args(words("serving tiny-1b --path gds")).assert().code(4));
     assert!(text.contains("path gds cannot run here"), "{text}");
-    refused("--profile serving --writers 0", 2, "from 1 to 500");
-    refused("--profile serving --capacity 1M", 4, "the largest object");
-    refused("--profile replay", 3, "use --trace FILE");
-    refused("--profile vllm", 2, "is not a profile");
-    refused("--writers 2", 3, "use --profile serving");
-    refused("--threads 4", 3, "use --users");
+    refused("serving tiny-1b --tune writers=0", 2, "from 1 to 500");
+    refused("serving tiny-1b --capacity 1M", 4, "the largest object");
+    refused("replay", 2, "FILE");
+    refused("mlperf --prefixes 2", 2, "--prefixes is an option of kvcache serving");
     assert_eq!(files(dir.path(), "chunk"), 0);
 }

@@ -49,6 +49,15 @@ const MISTAKES: [(&str, i32, &str); 45] = [
     ("train unet3d --params train.epochs=1 train.seed=7", 2, "use --params train.seed=7"),
     ("train unet3d --path null --cache cold", 2, "--cache has no effect"),
     ("kvcache --cache-dir x", 2, "--cache-dir is --dir here"),
+    ("kvcache", 2, "stormlp kvcache <COMMAND>"),
+    ("kvcache llama3.1-8b", 2, "such as `stormlp kvcache serving llama3.1-8b`"),
+    ("kvcache mlperf llama3-8b", 3, "use `llama3.1-8b`"),
+    ("checkpoint llama3.1-8b", 3, "`stormlp checkpoint llama3-8b`"),
+    ("kvcache --find-max", 2, "--find-max is an option of"),
+    ("kvcache mlperf --prefill-rate 20000", 2, "is an option of kvcache serving"),
+    ("kvcache serving --find-max", 2, "--prefill-rate <TOKENS>"),
+    ("kvcache serving --users 3", 2, "--users is an option of kvcache mlperf"),
+    ("kvcache replay --trace kv.csv", 2, "give FILE alone, without --trace"),
 ];
 
 #[test]

@@ -166,8 +166,8 @@ fn every_command_works_with_versitygw_and_clean_leaves_what_was_there() {
         let loaded = gateway.run(
             folder,
             &format!(
-                "kvcache tiny-1b --profile serving --dir s3://bucket/{prefix} --duration 1s --prefixes 4 \
-                 --chunk-tokens {tokens} --prefix-tokens {tokens} --threads 2 --writers 1 --verify --keep \
+                "kvcache serving tiny-1b --dir s3://bucket/{prefix} --duration 1s --prefixes 4 \
+                 --chunk-tokens {tokens} --prefix-tokens {tokens} --concurrency 2 --verify --no-cleanup \
                  --format json"
             ),
         );

@@ -10,14 +10,15 @@ use crate::gds::{alone, json, runs};
 use crate::launcher::{Launcher, said};
 
 /// Two short trials of few users of a small model.
-const SMALL: [&str; 12] = [
+const SMALL: [&str; 13] = [
     "kvcache",
+    "mlperf",
     "tiny-1b",
     "--users",
     "2",
     "--duration",
     "1s",
-    "--trials",
+    "--runs",
     "2",
     "--capacity",
     "2G",
@@ -50,7 +51,7 @@ fn two_hosts_measure_trials_together() {
     Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir_in(".").unwrap();
         let mut asked = SMALL.to_vec();
-        asked.extend(["--keep", "--mlperf-output", "mlperf"]);
+        asked.extend(["--no-cleanup", "--mlperf-output", "mlperf"]);
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let told = said(&output);
         assert_eq!(output.status.code(), Some(0), "{told}");
@@ -113,8 +114,8 @@ fn mlperf_has_both(run: &Path, trials: &[Value]) {
 fn prompts_of_two_hosts_are_put_together() {
     Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir_in(".").unwrap();
-        let asked = "kvcache tiny-1b --dir kv --profile serving --duration 1s --chunk-tokens 64 \
-                     --prefixes 4 --prefix-tokens 128 --threads 2 --writers 1 --local-storage";
+        let asked = "kvcache serving tiny-1b --dir kv --duration 1s --chunk-tokens 64 --prefixes 4 \
+                     --prefix-tokens 128 --concurrency 2 --tune writers=1 --local-storage";
         let asked: Vec<&str> = asked.split_whitespace().collect();
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let told = said(&output);
@@ -133,7 +134,7 @@ fn prompts_of_two_hosts_are_put_together() {
 fn hosts_with_different_options_write_nothing() {
     Launcher::under_each(|launcher| {
         let folder = tempfile::tempdir_in(".").unwrap();
-        for more in [["--seed", "7"], ["--capacity", "1G"], ["--chunk-tokens", "64"]] {
+        for more in [["--tune", "seed=7"], ["--capacity", "1G"], ["--chunk-tokens", "64"]] {
             let mut first = SMALL.to_vec();
             let same = first.iter().position(|word| *word == more[0]);
             let mut second = first.clone();
@@ -143,8 +144,8 @@ fn hosts_with_different_options_write_nothing() {
             }
             if more[0] == "--chunk-tokens" {
                 for words in [&mut first, &mut second] {
-                    words.drain(2..4);
-                    words.extend(["--profile", "serving"]);
+                    words.drain(3..5);
+                    words[1] = "serving";
                 }
             }
             let output = launcher.each(folder.path(), [&first, &second]).output().unwrap();

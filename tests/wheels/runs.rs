@@ -111,16 +111,16 @@ pub(crate) const RUNS: [Run; 13] = [
     },
     Run {
         name: "prefixes of KV caches",
-        words: "kvcache tiny-1b --profile serving --path gds --device cuda:0 --verify --duration 1s \
-                --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --threads 6 --writers 2",
+        words: "kvcache serving tiny-1b --path gds --device cuda:0 --verify --duration 1s \
+                --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --concurrency 6 --tune writers=2",
         repeats: 1,
         has_gpu: true,
         is_whole: has_loaded,
     },
     Run {
         name: "prefixes of KV caches in host memory",
-        words: "kvcache tiny-1b --profile serving --path gds --device host --verify --duration 1s \
-                --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --threads 6 --writers 2",
+        words: "kvcache serving tiny-1b --path gds --device host --verify --duration 1s \
+                --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --concurrency 6 --tune writers=2",
         repeats: 1,
         has_gpu: false,
         is_whole: has_loaded,

@@ -69,7 +69,7 @@ fn mark(report: &KvcacheReport) -> Value {
 /// several.
 fn args(report: &KvcacheReport) -> Value {
     let plan = &report.plan;
-    let folder = plan.request.folder.as_ref().map(ToString::to_string);
+    let folder = plan.request.run.folder.as_ref().map(ToString::to_string);
     let mut args = json!({
         "mode": "whatif",
         "command": "run",

@@ -51,8 +51,8 @@ fn usage_error(mut error: clap::Error) -> ExitCode {
             Err(failure) => output::report(&failure),
         };
     }
-    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    if let Some(command) = words.find(|word| !word.starts_with('-')) {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    if let Some(command) = other_tools::command_in(words.filter(|word| !word.starts_with('-'))) {
         other_tools::suggest(&mut error, &command);
     }
     // If stderr is closed, nobody can read it.

@@ -5,7 +5,7 @@ use clap::{Arg, Command};
 use crate::commands::deliver::{Format, formats_without};
 
 /// The options that `-h` lists for a command, besides those of every command.
-const USUAL: [(&str, &str); 6] = [
+const USUAL: [(&str, &str); 8] = [
     (
         "gds",
         "targets path op io-size threads queue-depth duration find-knee dir file-size device dry-run output",
@@ -17,10 +17,14 @@ const USUAL: [(&str, &str); 6] = [
     ),
     ("checkpoint", "model scale closed saves restores verify dir path fsync cache dry-run output"),
     (
-        "kvcache",
-        "model option profile closed users duration trials trace speed threads prefix-tokens \
-         prefill-rate find-max path dir capacity keep dry-run output",
+        "kvcache mlperf",
+        "model mlperf-option closed users duration runs dir capacity dry-run output",
     ),
+    (
+        "kvcache serving",
+        "model concurrency prefix-tokens prefill-rate find-max duration path dir capacity dry-run output",
+    ),
+    ("kvcache replay", "trace model speed concurrency duration path dir capacity dry-run output"),
     (
         "compare",
         "baseline candidate name resume history min-change force fail-on-regression output",
@@ -31,6 +35,9 @@ const USUAL: [(&str, &str); 6] = [
          checkpoint list-storage brief output",
     ),
 ];
+/// The commands that run something and save a report.
+const LANES: [&str; 6] =
+    ["gds", "train", "checkpoint", "kvcache mlperf", "kvcache serving", "kvcache replay"];
 /// The options of every command.
 const OF_ALL: [&str; 3] = ["quiet", "details", "help"];
 
@@ -40,27 +47,37 @@ pub(crate) fn arranged(mut line: Command) -> Command {
     for id in ["quiet", "details"] {
         line = line.mut_arg(id, |option| option.help_heading("Results"));
     }
-    line.mut_subcommands(|mut command| {
+    line.mut_subcommands(|command| {
         let name = command.get_name().to_string();
-        let refused = match name.as_str() {
-            "train" | "checkpoint" | "kvcache" => &[Format::Gdsio][..],
-            "compare" | "plan" => &Format::OF_REPORTS,
-            _ => &[],
-        };
-        if !refused.is_empty() {
-            let formats = formats_without(refused);
-            command = command.mut_arg("format", |option| option.value_parser(formats));
-        }
-        if ["gds", "train", "checkpoint", "kvcache"].contains(&name.as_str()) {
-            // A plan has no result.
-            let of_results = ["output", "baseline", "tag"];
-            command = command.mut_arg("dry_run", |option| option.conflicts_with_all(of_results));
-        }
-        match USUAL.iter().find(|(usual, _)| *usual == name) {
-            Some((_, usual)) => short(command, usual),
-            None => command,
-        }
+        let command = command.mut_subcommands(|below| {
+            let name = format!("{name} {}", below.get_name());
+            arranged_command(below, &name)
+        });
+        arranged_command(command, &name)
     })
+}
+
+/// Arranges the options of the command of this name.
+fn arranged_command(mut command: Command, name: &str) -> Command {
+    let is_of_lane = LANES.contains(&name);
+    let refused = match name {
+        "compare" | "plan" => &Format::OF_REPORTS[..],
+        _ if is_of_lane && name != "gds" => &[Format::Gdsio],
+        _ => &[],
+    };
+    if !refused.is_empty() {
+        let formats = formats_without(refused);
+        command = command.mut_arg("format", |option| option.value_parser(formats));
+    }
+    if is_of_lane {
+        // A plan has no result.
+        let of_results = ["output", "baseline", "tag"];
+        command = command.mut_arg("dry_run", |option| option.conflicts_with_all(of_results));
+    }
+    match USUAL.iter().find(|(usual, _)| *usual == name) {
+        Some((_, usual)) => short(command, usual),
+        None => command,
+    }
 }
 
 /// The name of an option as typed, or that of an argument without one.
@@ -84,7 +101,7 @@ mod tests {
 
     /// The help of `stormlp COMMAND -h` or `--help`.
     fn help(command: &str, flag: &str) -> String {
-        let words = ["stormlp", command, flag];
+        let words = ["stormlp"].into_iter().chain(command.split(' ')).chain([flag]);
         cli::command().try_get_matches_from(words).unwrap_err().to_string()
     }
 
@@ -92,7 +109,8 @@ mod tests {
     fn short_help_lists_the_usual_options_and_long_help_all() {
         for (command, usual) in USUAL {
             let line = cli::command();
-            let known = line.find_subcommand(command).unwrap();
+            let known = command.split(' ').try_fold(&line, |line, name| line.find_subcommand(name));
+            let known = known.unwrap();
             for name in usual.split(' ') {
                 let is_known = known.get_arguments().any(|option| name_of(option) == name);
                 assert!(is_known, "{command} {name}");

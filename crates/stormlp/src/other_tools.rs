@@ -1,8 +1,10 @@
 //! Leads what people type out of habit, such as options of fio or of another command of ours, to what
 //! does the same.
 
+use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use stormlp_kvcache::plan::Model;
 
 /// Options of fio, and what does the same in `stormlp gds`.
 const OPTIONS: [(&[&str], &str); 24] = [
@@ -104,11 +106,15 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str) {
             let typed = text(ContextKind::InvalidSubcommand);
             let known = COMMANDS.iter().find(|(theirs, _)| *theirs == typed);
             let all = crate::cli::command();
-            let within = all.find_subcommand(command).unwrap_or(&all);
-            let names: Vec<&str> = within.get_subcommands().map(clap::Command::get_name).collect();
+            let within = find(&all, command).unwrap_or(&all);
+            let names: Vec<&str> = within.get_subcommands().map(Command::get_name).collect();
+            let example = match Model::named(&typed) {
+                Ok(_) => format!(", such as `stormlp kvcache serving {typed}`"),
+                Err(_) => String::new(),
+            };
             Some(match known {
                 Some((_, ours)) => format!("`stormlp {ours}` does this"),
-                None => format!("use one of {}", names.join(", ")),
+                None => format!("use one of {}{example}", names.join(", ")),
             })
         }
         _ => None,
@@ -153,10 +159,9 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
     if theirs.clone().next().is_none() && all.find_subcommand(name).is_some() {
         return Some(format!("`stormlp {name}` is a command"));
     }
-    let owners: Vec<&str> = all
-        .get_subcommands()
-        .map(clap::Command::get_name)
-        .filter(|owner| has(owner, name) && unknown.starts_with("--"))
+    let owners: Vec<String> = commands(&all)
+        .filter(|(_, owner)| bears(owner, name) && unknown.starts_with("--"))
+        .map(|(owner, _)| owner)
         .collect();
     match (owners.as_slice(), theirs.clone().next()) {
         ([], None) => None,
@@ -173,20 +178,46 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
 /// The argument without an option that a command calls `name`.
 fn argument(command: &str, name: &str) -> Option<String> {
     let all = crate::cli::command();
-    let mut arguments = all.find_subcommand(command)?.get_positionals();
+    let mut arguments = find(&all, command)?.get_positionals();
     let found = arguments.find(|argument| argument.get_id() == name)?;
     found.get_value_names()?.first().map(ToString::to_string)
 }
 
-/// Whether a command of ours has the option `--NAME`.
+/// The command that the `words` of a command line begin with: `gds`, or `kvcache serving`.
+pub(crate) fn command_in(mut words: impl Iterator<Item = String>) -> Option<String> {
+    let (all, first) = (crate::cli::command(), words.next()?);
+    let both = words.next().map(|second| format!("{first} {second}"));
+    Some(both.filter(|both| find(&all, both).is_some()).unwrap_or(first))
+}
+
+/// All commands of ours and their subcommands, by name.
+fn commands(all: &Command) -> impl Iterator<Item = (String, &Command)> {
+    all.get_subcommands().flat_map(|command| {
+        let name = command.get_name();
+        let below = command.get_subcommands();
+        let below = below.map(move |below| (format!("{name} {}", below.get_name()), below));
+        std::iter::once((name.to_string(), command)).chain(below)
+    })
+}
+
+/// The command of ours of this name.
+fn find<'a>(all: &'a Command, name: &str) -> Option<&'a Command> {
+    commands(all).find(|(known, _)| known == name).map(|(_, command)| command)
+}
+
+/// Whether `command` itself has the option `--NAME`.
+fn bears(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|argument| argument.get_long() == Some(name))
+}
+
+/// Whether a command of ours has the option `--NAME`, or one of its subcommands.
 fn has(command: &str, name: &str) -> bool {
     let all = crate::cli::command();
     let of_all = all.get_arguments().filter(|argument| argument.is_global_set());
-    let own = all.find_subcommand(command).into_iter();
-    let own = own.flat_map(|one| std::iter::once(one).chain(one.get_subcommands()));
-    own.flat_map(clap::Command::get_arguments)
-        .chain(of_all)
-        .any(|argument| argument.get_long() == Some(name))
+    let is_global = of_all.into_iter().any(|argument| argument.get_long() == Some(name));
+    let own = find(&all, command).into_iter();
+    let own = own.flat_map(|own| std::iter::once(own).chain(own.get_subcommands()));
+    is_global || own.into_iter().any(|command| bears(command, name))
 }
 
 #[cfg(test)]
@@ -221,6 +252,8 @@ mod tests {
             ("--mtbf", "train", "--mtbf is an option of plan"),
             ("train.epochs=1", "train", "use --params train.epochs=1"),
             ("--queue_depth", "gds", "--queue_depth is --queue-depth here"),
+            ("--prefixes", "kvcache mlperf", "--prefixes is an option of kvcache serving"),
+            ("--cache-dir", "kvcache", "--cache-dir is --dir here"),
             (
                 "--numjobs",
                 "checkpoint",

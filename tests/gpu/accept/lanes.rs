@@ -204,8 +204,8 @@ fn prefixes(scene: &Scene, report: &mut Report) {
         let proof = scene.direct().option_of(path);
         let folder = scene.folder(&format!("kv-{path}"));
         let words = format!(
-            "kvcache tiny-1b --profile serving --verify --duration 2s --chunk-tokens 64 --prefixes 6 \
-             --prefix-tokens 128,256 --threads 2 --writers 1 --chunk-size 1M --dir {} --path {path} \
+            "kvcache serving tiny-1b --verify --duration 2s --chunk-tokens 64 --prefixes 6 \
+             --prefix-tokens 128,256 --concurrency 2 --tune writers=1 --io-size 1M --dir {} --path {path} \
              --device cuda:0 {proof}",
             folder.display()
         );

@@ -10,30 +10,29 @@ use stormlp_core::units::ByteSize;
 
 use super::facts::KvcacheFacts;
 use super::kvcache_plan::KvcachePlan;
-use super::request::{KvcacheRequest, Profile};
-use super::serving_request::ServingRequest;
+use super::request::KvcacheRequest;
+use super::serving_request::ChunkRequest;
+use super::workload::Workload;
 
 /// Open files of a thread (a file, its duplicate, its ring), and of everything else.
 const FILES_OF_WORKER: u64 = 3;
 const OTHER_FILES: u64 = 96;
 /// Memory of a thread besides its buffer, in bytes.
 const WORKER_BYTES: u64 = 256 << 10;
-/// Options that have no effect on this load.
+/// Options that have no effect on this load, and folders that it cannot use.
 pub(super) fn idle_options(
     request: &KvcacheRequest,
     loads_prefixes: bool,
     problems: &mut Problems,
 ) {
     let is_bucket = request.own_folder().names_objects();
-    let has_serving = request.serving != ServingRequest::default();
-    let is_of_users = !loads_prefixes && request.trace.is_none();
-    let to_prompts = "use --profile serving, or a --trace of Mooncake";
+    let writers = match &request.workload {
+        Workload::Replay(replay) => replay.tune.writers,
+        _ => None,
+    };
+    let of_chunks = writers.is_some()
+        || request.chunks().is_some_and(|chunks| *chunks != ChunkRequest::default());
     for (is_idle, fact, remedy) in [
-        (
-            request.profile == Some(Profile::Replay),
-            "--profile replay without a trace",
-            "use --trace FILE instead",
-        ),
         (
             is_bucket && request.rank.is_some(),
             "--dir names objects: KV caches in a bucket are those of one host",
@@ -42,34 +41,17 @@ pub(super) fn idle_options(
         (
             is_bucket && !loads_prefixes,
             "--dir names objects: MLPerf's client keeps KV caches in files",
-            "use --profile serving, or --dir with a folder",
+            "use `stormlp kvcache serving`, or --dir with a folder",
         ),
         (
-            has_serving && !loads_prefixes,
-            "options under Serving are for prompts that load prefixes",
-            to_prompts,
-        ),
-        (
-            request.threads.is_some() && is_of_users,
-            "--threads: each user has a thread",
-            "use --users, --profile serving, or a --trace",
+            of_chunks && !loads_prefixes,
+            "the options for prefixes and transfers are for traces of Mooncake",
+            "leave them out, or replay such a trace",
         ),
     ] {
         if is_idle {
             problems.plan(fact, remedy);
         }
-    }
-    let of_users = [
-        ("--option", request.option.is_some()),
-        ("--users", request.users.is_some()),
-        ("--memory", request.memory_bytes.is_some()),
-        ("--concurrent-writes", request.concurrent_writes.is_some()),
-        ("--mlperf-output", request.lists_requests),
-    ];
-    for (option, _) in of_users.into_iter().filter(|(_, is_given)| *is_given && loads_prefixes) {
-        let fact =
-            format!("{option} is for users of mlperf-v3, not for prompts that load prefixes");
-        problems.plan(fact, "leave it out");
     }
 }
 
@@ -79,7 +61,7 @@ pub(super) fn closed_problems(
     results_beside_data: &[PathBuf],
     problems: &mut Problems,
 ) {
-    if !plan.request.closed {
+    if !plan.request.is_closed() {
         return;
     }
     for folder in results_beside_data {
@@ -102,10 +84,10 @@ pub(super) fn machine_problems(plan: &KvcachePlan, host: &HostFacts, problems: &
         Some(load) => (
             // A thread that loads has each chunk open of which something is in flight.
             u64::from(load.loaders) * (plan.transport.streams as u64).saturating_sub(1),
-            "a lower --depth or fewer --threads",
-            "use a smaller --chunk-size or fewer --threads",
+            "a lower --queue-depth or --concurrency",
+            "use a smaller --io-size or --concurrency",
         ),
-        None => (0, "fewer --users", "use a smaller --chunk-size or fewer --users"),
+        None => (0, "fewer --users", "use a smaller --io-size or fewer --users"),
     };
     let files = workers * FILES_OF_WORKER + more_chunks + OTHER_FILES;
     check_open_files(&who, files, Some(fewer), host, problems);

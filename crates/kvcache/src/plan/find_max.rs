@@ -1,4 +1,4 @@
-//! Results of `stormlp kvcache --find-max`: how many servers storage feeds, what limits it, and every
+//! Results of `stormlp kvcache serving --find-max`: how many servers storage feeds, what limits it, and every
 //! number that was tried.
 //!
 //! A server is a thread that loads the prefix of a prompt, computes the rest and takes the next. So
@@ -81,8 +81,8 @@ impl TriedServers {
     /// Whether it passes, in words.
     pub fn verdict(&self) -> &'static str {
         match (self.load_percent() <= 100.0, self.dropped_percent <= MOST_DROPPED_PERCENT) {
-            (true, true) => "fed",
-            (false, _) => "loads too slowly",
+            (true, true) => "pass",
+            (false, _) => "P95 too high",
             (true, false) => "writes fall behind",
         }
     }

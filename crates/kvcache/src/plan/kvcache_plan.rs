@@ -5,9 +5,10 @@ use stormlp_core::transport::Transport;
 use stormlp_core::warning::Warning;
 
 use super::model::Model;
-use super::request::{KvcacheRequest, Profile, Speed};
+use super::request::{KvcacheRequest, Profile};
 use super::serving::ServingPlan;
 use super::trace::TraceFormat;
+use super::workload::Speed;
 
 /// The trace of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,7 +124,7 @@ impl KvcachePlan {
 
     /// Whether only the end of its trace ends a trial.
     pub fn ends_with_trace(&self) -> bool {
-        self.trace.is_some() && self.request.duration_seconds.is_none()
+        self.trace.is_some() && self.request.run.duration_seconds.is_none()
     }
 
     /// The most threads of any pass.

@@ -31,6 +31,7 @@ mod size;
 mod trace;
 mod transport;
 mod users;
+mod workload;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
 pub use chunks::{ChunkId, Chunks, WriteDecision};
@@ -42,16 +43,17 @@ pub use find_max::{
 pub use kvcache_plan::{KvcachePlan, Pass, TracePlan};
 pub use load::{Load, Queue, Request};
 pub use marker::{KNOWN_BY_BYTES, MARKER_NAME, Marker, file_name, names_object_of_a_run};
-pub use model::{Attention, Model};
+pub use model::{Attention, CHECKPOINT_MODELS, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, SECONDS, SEED};
 pub use prompts::{Prompt, Prompts};
-pub use request::{KvcacheRequest, KvcacheTune, Profile, Speed};
+pub use request::{KvcacheRequest, Profile, RunRequest};
 pub use resolve::resolve;
 pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
-pub use serving_request::ServingRequest;
+pub use serving_request::{ChunkNeed, ChunkRequest, ServingRequest, ServingTune};
 pub use size::{Fits, ObjectSize, Size, SizeRequest, size};
 pub use trace::{
     BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,
 };
 pub use users::{Class, User, draw};
+pub use workload::{MlperfRequest, MlperfTune, ReplayRequest, Speed, Workload};

@@ -51,6 +51,10 @@ const WITH_HEADS: [(&str, u64, u64, u64); 8] = [
 /// Name, layers, elements a token.
 const LATENT: (&str, u64, u64) = ("deepseek-v3", 61, 512 + 64);
 
+/// Models of checkpoints, and those of the same language model here.
+pub const CHECKPOINT_MODELS: [(&str, &str); 2] =
+    [("llama3-8b", "llama3.1-8b"), ("llama3-70b", "llama3.1-70b-instruct")];
+
 impl Model {
     /// The names of all models.
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -78,7 +82,12 @@ impl Model {
         let all = Self::all();
         let names: Vec<&str> = all.iter().map(|model| model.name.as_str()).collect();
         let found = all.iter().find(|model| model.name == name);
-        found.cloned().ok_or_else(|| unknown_among(&names, "a model", name))
+        found.cloned().ok_or_else(|| {
+            match CHECKPOINT_MODELS.iter().find(|(theirs, _)| *theirs == name) {
+                Some((_, own)) => format!("`{name}` is a model of checkpoints; use `{own}`"),
+                None => unknown_among(&names, "a model", name),
+            }
+        })
     }
 
     /// Elements that all layers keep for one token.
@@ -133,7 +142,11 @@ mod tests {
 
     #[test]
     fn an_unknown_model_is_told_the_names() {
-        let message = Model::named("llama3-8b").unwrap_err();
-        assert!(message.contains("llama3.1-8b"), "{message}");
+        let message = Model::named("llama3.1").unwrap_err();
+        assert!(message.contains("did you mean `llama3.1-8b`?"), "{message}");
+        for (theirs, own) in CHECKPOINT_MODELS {
+            let message = Model::named(theirs).unwrap_err();
+            assert!(Model::named(own).is_ok() && message.contains(own), "{message}");
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use stormlp_core::facts::{HostFacts, keeps_files_in_memory};
 use stormlp_core::failure::{Problems, Resolution};
-use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport::{EngineChoice, Transport};
@@ -20,13 +19,17 @@ use super::noise::NOISE_BYTES;
 use super::options::{
     CHUNK_BYTES, MOST_SECONDS, MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, TRIALS,
 };
-use super::request::{KvcacheRequest, Profile};
+use super::request::KvcacheRequest;
+use super::serving_request::{ChunkRequest, ServingRequest};
 use super::trace::TraceFormat;
 use super::transport;
 use super::users::{User, draw};
+use super::workload::{MlperfRequest, ReplayRequest, Workload};
 
-/// Share of the free space that objects may fill, as in the original.
-const SHARE_OF_FREE: f64 = 0.95;
+/// Share of the free space that objects fill in a closed run, as in the original.
+const CLOSED_SHARE_OF_FREE: f64 = 0.95;
+/// By default objects fill this many bytes, or half of the free space if that is less.
+const USUAL_CAPACITY: u64 = 10 << 30;
 /// Threads of a replay.
 const REPLAY_THREADS: u32 = 16;
 
@@ -39,22 +42,24 @@ pub fn resolve(
 ) -> Resolution<KvcachePlan> {
     let mut problems = Problems::default();
     let trace = facts.and_then(|facts| facts.trace.as_ref());
-    let loads_prefixes = match trace {
-        Some(trace) => trace.format == TraceFormat::Mooncake,
-        None => request.profile == Some(Profile::Serving),
+    let prompts = match &request.workload {
+        Workload::Serving(serving) => Some(Some(serving)),
+        _ => trace.filter(|trace| trace.format == TraceFormat::Mooncake).map(|_| None),
     };
-    let passes = match (&request.trace, trace) {
-        (Some(file), Some(trace)) => replay(request, file, trace, &mut problems),
-        _ if loads_prefixes => threads_only(request, 0, &mut problems),
-        _ => passes(request, &mut problems),
+    let passes = match &request.workload {
+        Workload::Mlperf(options) => passes(request, options, &mut problems),
+        Workload::Serving(serving) => {
+            threads_only(request, (serving.concurrency, 0, 0), &mut problems)
+        }
+        Workload::Replay(replay) => self::replay(request, replay, trace, &mut problems),
     };
-    idle_options(request, loads_prefixes, &mut problems);
+    idle_options(request, prompts.is_some(), &mut problems);
     if !problems.is_empty() {
         return Resolution { plan: None, problems };
     }
     let mut plan = assemble(request, passes, facts);
-    if loads_prefixes {
-        serving(&mut plan, host, &mut problems);
+    if let Some((prompts, chunks)) = prompts.zip(request.chunks()) {
+        serving(&mut plan, (prompts, chunks), host, &mut problems);
     }
     closed_problems(&plan, results_beside_data, &mut problems);
     machine_problems(&plan, host, &mut problems);
@@ -64,46 +69,57 @@ pub fn resolve(
     Resolution { plan: Some(plan), problems }
 }
 
-/// The threads that replay a trace.
+/// The threads that replay a trace; without `trace` it was not read.
 fn replay(
     request: &KvcacheRequest,
-    file: &Location,
-    trace: &TraceFacts,
+    replay: &ReplayRequest,
+    trace: Option<&TraceFacts>,
     problems: &mut Problems,
 ) -> Vec<Pass> {
-    if let Some(wrong) = &trace.wrong {
-        problems.plan(format!("{file}, {wrong}"), "mend the trace, or use another --trace");
-    } else if trace.entries == 0 {
-        problems.plan(
-            format!("{file} asks nothing of storage ({} read)", counted(trace.skipped, "line")),
-            "use a --trace with operations of storage or requests",
-        );
+    let memory_bytes = replay.cpu_cache_bytes;
+    if let Some(trace) = trace {
+        let file = &replay.trace;
+        if let Some(wrong) = &trace.wrong {
+            problems.plan(format!("{file}, {wrong}"), "mend the trace, or replay another one");
+        } else if trace.entries == 0 {
+            problems.plan(
+                format!("{file} asks nothing of storage ({} read)", counted(trace.skipped, "line")),
+                "replay a trace with operations of storage or requests",
+            );
+        }
+        if trace.format != TraceFormat::Burstgpt && memory_bytes.is_some() {
+            problems.plan(
+                format!("--cpu-cache: a trace of {} says itself what goes to storage", trace.format),
+                "leave --cpu-cache out",
+            );
+        }
     }
-    if trace.format != TraceFormat::Burstgpt && request.memory_bytes.is_some() {
-        problems.plan(
-            format!("--memory: a trace of {} says itself what goes to storage", trace.format),
-            "leave --memory out",
-        );
-    }
-    threads_only(request, trace.most_tokens, problems)
+    let most_tokens = trace.map_or(0, |trace| trace.most_tokens);
+    let of_threads = (replay.concurrency, memory_bytes.unwrap_or(0), most_tokens);
+    threads_only(request, of_threads, problems)
 }
 
-/// Decides the load of a serving engine, and how its bytes move.
-fn serving(plan: &mut KvcachePlan, host: &HostFacts, problems: &mut Problems) {
-    let request = &plan.request.serving;
-    let is_trace = plan.trace.is_some();
+/// Decides the load of a serving engine, by `prompts` or a trace, and how its bytes move.
+fn serving(
+    plan: &mut KvcachePlan,
+    (prompts, chunks): (Option<&ServingRequest>, &ChunkRequest),
+    host: &HostFacts,
+    problems: &mut Problems,
+) {
     let Some(pass) = plan.passes.first_mut() else { return };
     let is_paced = plan.trace.as_ref().is_some_and(|trace| trace.paced_seconds().is_some());
-    let given = (is_trace, is_paced, plan.request.threads);
-    let load = request.plan(&pass.model, given, plan.capacity_bytes, problems);
+    let (loaders, writers) = match &plan.request.workload {
+        Workload::Mlperf(_) => (None, None),
+        Workload::Serving(of) => (of.concurrency, of.tune.writers),
+        Workload::Replay(of) => (of.concurrency, of.tune.writers),
+    };
+    let given = (is_paced, loaders, writers);
+    let load = chunks.plan(&pass.model, prompts, given, plan.capacity_bytes, problems);
     pass.largest_object_bytes = load.chunk_bytes;
-    let (decided, warnings) = transport::decide(&plan.request, &load, host, problems);
+    let (decided, warnings) = transport::decide((&plan.request, chunks), &load, host, problems);
     (plan.transport, pass.workers) = (decided, load.loaders + load.writers);
     plan.warnings.extend(warnings);
     plan.buffer_bytes = buffers(&plan.request, &plan.transport);
-    if !is_trace {
-        plan.profile = Profile::Serving;
-    }
     let (capacity, longest) = (ByteSize(plan.capacity_bytes), load.longest_prefix_chunks());
     if load.most_chunks > 0 && longest > load.most_chunks {
         problems.capacity(
@@ -117,30 +133,35 @@ fn serving(plan: &mut KvcachePlan, host: &HostFacts, problems: &mut Problems) {
         plan.warnings.push(Warning::new(
             WarningKind::NoEffect,
             format!(
-                "{} prefixes take {}, and chunks may take {capacity}: only so many are written before \
-                 a trial, and prompts find a part",
+                "{} prefixes take {}, and chunks may take {capacity}: prompts find a part of them",
                 load.prefixes,
                 ByteSize(load.prefix_bytes()),
             ),
-            "use fewer --prefixes, or a larger --capacity, to have all of them found",
+            "use fewer --prefixes, or a larger --capacity",
         ));
     }
     plan.serving = Some(load);
 }
 
+/// The model of a name, unless that is a problem.
+fn model_of(name: &str, problems: &mut Problems) -> Option<Model> {
+    let help = "`stormlp workloads` lists the models, `stormlp kvcache size` shows their sizes";
+    Model::named(name).map_err(|what| problems.plan(what, help)).ok()
+}
+
 /// A pass of threads without users.
-fn threads_only(request: &KvcacheRequest, most_tokens: u32, problems: &mut Problems) -> Vec<Pass> {
-    let Ok(model) = Model::named(request.model_of_trace()) else {
-        // What is wrong with it.
-        return passes(request, problems);
-    };
-    let concurrent_writes = request.concurrent_writes.unwrap_or(OPTIONS[0].concurrent_writes);
+fn threads_only(
+    request: &KvcacheRequest,
+    (threads, memory_bytes, most_tokens): (Option<u32>, u64, u32),
+    problems: &mut Problems,
+) -> Vec<Pass> {
+    let Some(model) = model_of(request.model(), problems) else { return Vec::new() };
     vec![Pass {
         option: None,
         users: 0,
-        workers: request.threads.unwrap_or(REPLAY_THREADS),
-        memory_bytes: request.memory_bytes.unwrap_or(0),
-        concurrent_writes,
+        workers: threads.unwrap_or(REPLAY_THREADS),
+        memory_bytes,
+        concurrent_writes: OPTIONS[0].concurrent_writes,
         requests_per_second: 0.0,
         largest_object_bytes: file_bytes(&model, most_tokens.into()),
         model,
@@ -148,8 +169,8 @@ fn threads_only(request: &KvcacheRequest, most_tokens: u32, problems: &mut Probl
 }
 
 /// What is done, one after the other.
-fn passes(request: &KvcacheRequest, problems: &mut Problems) -> Vec<Pass> {
-    let options = match (request.closed, request.option, &request.model) {
+fn passes(request: &KvcacheRequest, of: &MlperfRequest, problems: &mut Problems) -> Vec<Pass> {
+    let options = match (of.closed, of.mlperf_option, &of.model) {
         (true, ..) => OPTIONS.to_vec(),
         (false, Some(number), _) => {
             OPTIONS.into_iter().filter(|option| option.number == number).collect()
@@ -159,25 +180,24 @@ fn passes(request: &KvcacheRequest, problems: &mut Problems) -> Vec<Pass> {
             vec![own.unwrap_or(OPTIONS[0])]
         }
     };
-    options.iter().filter_map(|option| pass(request, option, problems)).collect()
+    let seed = request.own_seed();
+    options.iter().filter_map(|option| pass(of, option, seed, problems)).collect()
 }
 
 /// A pass of `option` with what the request changes.
-fn pass(request: &KvcacheRequest, option: &MlperfOption, problems: &mut Problems) -> Option<Pass> {
+fn pass(
+    request: &MlperfRequest,
+    option: &MlperfOption,
+    seed: u32,
+    problems: &mut Problems,
+) -> Option<Pass> {
     let name = request.model.as_deref().unwrap_or(option.model);
-    let model = match Model::named(name) {
-        Ok(model) => model,
-        Err(what) => {
-            problems.plan(what, "`stormlp kvcache size` shows what each model takes");
-            return None;
-        }
-    };
+    let model = model_of(name, problems)?;
     let users = request.users.unwrap_or(option.users);
-    let memory_bytes = request.memory_bytes.unwrap_or(option.cpu_bytes);
-    let concurrent_writes = request.concurrent_writes.unwrap_or(option.concurrent_writes);
+    let memory_bytes = request.cpu_cache_bytes.unwrap_or(option.cpu_bytes);
+    let concurrent_writes = request.tune.concurrent_writes.unwrap_or(option.concurrent_writes);
     let is_option = (name, users, memory_bytes, concurrent_writes)
         == (option.model, option.users, option.cpu_bytes, option.concurrent_writes);
-    let seed = request.own_seed();
     let all = draw(&mut Mt19937::of_python(seed), users);
     let largest = all.iter().map(|user| user.context_tokens).max().unwrap_or(0);
     Some(Pass {
@@ -192,43 +212,56 @@ fn pass(request: &KvcacheRequest, option: &MlperfOption, problems: &mut Problems
     })
 }
 
+/// The bytes that objects may take by default on storage with so many free.
+fn usual_capacity(is_closed: bool, free_bytes: Option<u64>) -> u64 {
+    match is_closed {
+        true => free_bytes.map_or(u64::MAX, |free| (free as f64 * CLOSED_SHARE_OF_FREE) as u64),
+        false => free_bytes.map_or(USUAL_CAPACITY, |free| USUAL_CAPACITY.min(free / 2)),
+    }
+}
+
 fn assemble(
     request: &KvcacheRequest,
     passes: Vec<Pass>,
     facts: Option<&KvcacheFacts>,
 ) -> KvcachePlan {
+    let run = &request.run;
     let workers = passes.iter().map(|pass| pass.workers).max().unwrap_or(1) as usize;
     let transport = Transport {
         threads: workers,
-        chunk_bytes: request.chunk_bytes.unwrap_or(CHUNK_BYTES),
+        chunk_bytes: run.io_bytes.unwrap_or(CHUNK_BYTES),
         ..Transport::bare(PathKind::Buffered, EngineKind::Psync, EngineChoice::Psync, None)
     };
     let free_bytes =
         facts.and_then(|facts| Some(facts.folder.free_bytes?.saturating_add(facts.left_bytes)));
-    let usable = free_bytes.map_or(u64::MAX, |free| (free as f64 * SHARE_OF_FREE) as u64);
-    let (trials, pause_seconds) = match request.closed {
+    let usable = usual_capacity(request.is_closed(), free_bytes);
+    let (trials, pause_seconds) = match request.is_closed() {
         true => (TRIALS, PAUSE_SECONDS),
-        false => (request.trials.unwrap_or(1), request.pause_seconds.unwrap_or(0.0)),
+        false => (run.runs.unwrap_or(1), run.pause_seconds.unwrap_or(0.0)),
+    };
+    let speed = match &request.workload {
+        Workload::Replay(replay) => replay.speed,
+        _ => None,
     };
     let trace = facts.and_then(|facts| facts.trace.as_ref()).map(|trace| TracePlan {
         format: trace.format,
         entries: trace.entries,
         skipped: trace.skipped,
         span_seconds: trace.span_ns as f64 / 1e9,
-        speed: request.speed.unwrap_or_default(),
+        speed: speed.unwrap_or_default(),
     });
     let most_seconds = if trace.is_some() { MOST_SECONDS } else { SECONDS };
     KvcachePlan {
         request: request.clone(),
-        profile: if trace.is_some() { Profile::Replay } else { Profile::MlperfV3 },
+        profile: request.profile(),
         trace,
         serving: None,
         trials,
-        duration_seconds: request.duration_seconds.unwrap_or(most_seconds),
+        duration_seconds: run.duration_seconds.unwrap_or(most_seconds),
         pause_seconds,
         seed: request.own_seed(),
         rank: request.rank,
-        capacity_bytes: request.capacity_bytes.unwrap_or(usable),
+        capacity_bytes: run.capacity_bytes.unwrap_or(usable),
         free_bytes,
         buffer_bytes: buffers(request, &transport),
         transport,
@@ -240,7 +273,7 @@ fn assemble(
 /// Memory for buffers and noise in bytes; what is compared is made again beside it.
 fn buffers(request: &KvcacheRequest, transport: &Transport) -> u64 {
     let compared =
-        if request.verify { transport.threads as u64 * transport.chunk_bytes } else { 0 };
+        if request.run.verify { transport.threads as u64 * transport.chunk_bytes } else { 0 };
     transport.buffer_bytes() + NOISE_BYTES + compared
 }
 
@@ -257,9 +290,10 @@ fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {
 mod tests {
     use super::*;
     use stormlp_core::facts::{Availability, FolderFacts};
+    use stormlp_core::location::Location;
     use stormlp_core::note::Cause;
 
-    use super::super::serving_request::ServingRequest;
+    use super::super::request::RunRequest;
 
     fn facts() -> KvcacheFacts {
         KvcacheFacts {
@@ -278,7 +312,12 @@ mod tests {
     }
 
     fn request() -> KvcacheRequest {
-        KvcacheRequest { folder: Some(Location::from("objects")), ..KvcacheRequest::default() }
+        of(MlperfRequest::default())
+    }
+
+    fn of(workload: MlperfRequest) -> KvcacheRequest {
+        let run = RunRequest { folder: Some(Location::from("objects")), ..RunRequest::default() };
+        KvcacheRequest { run, workload: Workload::Mlperf(workload), ..KvcacheRequest::default() }
     }
 
     fn resolved(request: &KvcacheRequest, facts: &KvcacheFacts) -> Resolution<KvcachePlan> {
@@ -293,34 +332,35 @@ mod tests {
         assert_eq!(pass.requests_per_second.round() as u32, 483);
         assert_eq!(pass.largest_object_bytes >> 20, 3104);
         assert_eq!((plan.trials, plan.duration_seconds), (1, 300.0));
-        assert_eq!(plan.capacity_bytes, ((1u64 << 40) as f64 * 0.95) as u64);
+        assert_eq!(plan.capacity_bytes, 10 << 30);
         // The buffers of 200 threads and the noise are well below 2 GiB.
         assert_eq!(plan.buffer_bytes, (200 << 20) + NOISE_BYTES);
     }
 
     #[test]
     fn a_model_takes_its_option_and_a_change_leaves_none() {
-        let of = |change: fn(&mut KvcacheRequest)| {
-            let mut request = request();
-            change(&mut request);
-            resolved(&request, &facts()).plan.unwrap().passes.remove(0)
+        let of = |change: fn(&mut MlperfRequest)| {
+            let mut workload = MlperfRequest::default();
+            change(&mut workload);
+            resolved(&self::of(workload), &facts()).plan.unwrap().passes.remove(0)
         };
         let large = of(|one| one.model = Some("llama3.1-70b-instruct".to_string()));
         assert_eq!((large.option, large.users, large.concurrent_writes), (Some(3), 70, 4));
         let other = of(|one| one.model = Some("qwen3-32b".to_string()));
         assert_eq!((other.option, other.users), (None, 200));
         assert_eq!(of(|one| one.users = Some(10)).option, None);
-        let second = of(|one| one.option = Some(2));
+        let second = of(|one| one.mlperf_option = Some(2));
         assert_eq!((second.option, second.memory_bytes), (Some(2), 4 << 30));
     }
 
     #[test]
     fn a_closed_run_is_three_options_and_three_trials() {
-        let request = KvcacheRequest { closed: true, ..request() };
+        let request = of(MlperfRequest { closed: true, ..MlperfRequest::default() });
         let plan = resolved(&request, &facts()).plan.unwrap();
         let options: Vec<_> = plan.passes.iter().map(|pass| pass.option).collect();
         assert_eq!(options, [Some(1), Some(2), Some(3)]);
         assert_eq!((plan.trials, plan.pause_seconds), (3, 90.0));
+        assert_eq!(plan.capacity_bytes, ((1u64 << 40) as f64 * 0.95) as u64, "as in the original");
         let beside = [PathBuf::from("results")];
         let host = stormlp_fixtures::host();
         let refused = resolve(&request, &host, Some(&facts()), &beside).problems;
@@ -329,12 +369,12 @@ mod tests {
 
     #[test]
     fn every_problem_is_found() {
-        let mut bad = request();
-        (bad.threads, bad.serving.depth) = (Some(4), Some(4));
-        bad.model = Some("llama4".to_string());
+        let model = Some("llama4".to_string());
+        let mut bad = of(MlperfRequest { model, ..MlperfRequest::default() });
+        bad.run.folder = Some(Location::from("s3://bucket/kv"));
         let found = resolved(&bad, &facts());
         assert!(found.plan.is_none());
-        assert_eq!((found.problems.len(), found.problems.cause()), (3, Cause::Plan));
+        assert_eq!((found.problems.len(), found.problems.cause()), (2, Cause::Plan));
         let mut full = facts();
         full.folder.free_bytes = Some(1 << 30);
         let found = resolved(&request(), &full).problems;
@@ -353,9 +393,9 @@ mod tests {
     fn a_thread_that_loads_has_as_many_chunks_open_as_are_in_flight() {
         let host = HostFacts { open_files_limit: 1024, ..stormlp_fixtures::host() };
         let found = |depth: u32| {
-            let serving = ServingRequest { depth: Some(depth), ..ServingRequest::default() };
-            let profile = Some(Profile::Serving);
-            let request = KvcacheRequest { profile, serving, ..request() };
+            let chunks = ChunkRequest { queue_depth: Some(depth), ..ChunkRequest::default() };
+            let workload = Workload::Serving(ServingRequest { chunks, ..ServingRequest::default() });
+            let request = KvcacheRequest { workload, ..request() };
             resolve(&request, &host, Some(&facts()), &[]).problems
         };
         assert!(found(64).is_empty(), "{}", found(64));

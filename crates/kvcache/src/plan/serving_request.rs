@@ -2,11 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Problems;
+use stormlp_core::names::{Named, unknown};
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::path::PathKind;
-use stormlp_core::transport::{Devices, EngineChoice, Requirement};
+use stormlp_core::telemetry::Telemetry;
+use stormlp_core::transport::{Devices, EngineChoice};
+use stormlp_core::tune::Tuned;
+use strum::{Display, EnumString, VariantNames};
 
 use super::model::Model;
+use super::options::MOST_WORKERS;
 use super::serving::{Layout, ServingPlan};
 use super::trace::BLOCK_TOKENS;
 
@@ -31,79 +36,140 @@ pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
     within(str::parse::<f64>, 1e-3..=1e6, "0.001 to 1000000")(text)
 }
 
-/// Options of a serving engine's load. `None` is the default.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// What a run of chunks must not do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(clap::Args)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum ChunkNeed {
+    /// GPUDirect Storage.
+    Gds,
+}
+
+impl Named for ChunkNeed {
+    const WHAT: &'static str = "a requirement";
+}
+
+/// How chunks of prefixes are kept and moved. `None` is the default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct ServingRequest {
-    /// Tokens of a chunk; for a Mooncake trace of a block [default: 256; 512 of a trace]
-    #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(1..=1 << 16))]
+pub struct ChunkRequest {
+    /// Tokens per chunk [default: 256; 512 of a trace]
+    #[arg(long, value_name = "N", help_heading = "Prefixes", value_parser = whole::<u32>(1..=1 << 16))]
     pub chunk_tokens: Option<u32>,
 
-    /// Where chunks are: each in a file (files), or many in a file of 1 GiB (packed)
-    #[arg(long, value_name = "LAYOUT", help_heading = "Serving")]
+    /// One file per chunk (files), or many chunks in a file of 1 GiB (packed) [default: files]
+    #[arg(long, value_name = "LAYOUT", help_heading = "Prefixes")]
     pub layout: Option<Layout>,
 
-    /// Prefixes that prompts begin with [default: 48]
-    #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(1..=MOST_PREFIXES), conflicts_with = "trace")]
-    pub prefixes: Option<u32>,
-
-    /// Their lengths in tokens, in turn [default: 2048,8192,32768]
-    #[arg(long, value_name = "LIST", help_heading = "Serving",
-        value_delimiter = ',', value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS), conflicts_with = "trace")]
-    pub prefix_tokens: Vec<u32>,
-
-    /// Prompts that read a prefix for each that brings a new one [default: 9]
-    #[arg(long, value_name = "N", help_heading = "Serving", value_parser = parse_factor, conflicts_with = "trace")]
-    pub reads_per_prefix: Option<f64>,
-
-    /// Tokens of a prompt after its prefix, which are always computed [default: 512]
-    #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS), conflicts_with = "trace")]
-    pub new_tokens: Option<u32>,
-
-    /// Prompts a second [default: the next as soon as a thread is free]
-    #[arg(long = "rate", value_name = "N", help_heading = "Serving",
-        value_parser = parse_factor, conflicts_with = "trace")]
-    pub requests_per_second: Option<f64>,
-
-    /// Tokens that the accelerators of a server compute in a second: each thread waits as long as what
-    /// it did not load takes [default: no time]
-    #[arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Serving",
+    /// Prefill speed of one server, in tokens per second; tokens that are not loaded take this long
+    #[arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Load",
         value_parser = within(str::parse::<f64>, 1e-3..=1e9, "0.001 to 1000000000"))]
     pub prefill_tokens_per_second: Option<f64>,
 
-    /// Transfers in flight for each prompt [default: 4; 1 with engine psync]
-    #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(1..=256))]
-    pub depth: Option<u32>,
+    /// Transfers in flight per prompt [default: 4; 1 with engine psync]
+    #[arg(long, value_name = "N", help_heading = "Transfers", value_parser = whole::<u32>(1..=256))]
+    pub queue_depth: Option<u32>,
 
-    /// Threads that write in the background [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Serving",
-        value_parser = whole::<u32>(1..=500))]
-    pub writers: Option<u32>,
-
-    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch; objects in a
-    /// bucket have path s3 [default: buffered]
-    #[arg(long, value_name = "PATH", help_heading = "Serving",
-        value_parser = path)]
+    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async or gds-batch; s3 for a bucket
+    /// [default: buffered]
+    #[arg(long, value_name = "PATH", help_heading = "Transfers", value_parser = path)]
     pub path: Option<PathKind>,
 
     /// I/O engine: auto, uring, psync [default: auto]
-    #[arg(long, value_name = "ENGINE", help_heading = "Serving")]
+    #[arg(long, value_name = "ENGINE", help_heading = "Transfers")]
     pub engine: Option<EngineChoice>,
 
-    /// Accelerator for the paths to one: cuda:0, several GPUs such as cuda:0,cuda:1 or all, over
-    /// which threads are dealt, or host [default: the first GPU, else host]
-    #[arg(long, value_name = "LIST", help_heading = "Serving")]
+    /// GPUs for the paths to one, assigned to threads round-robin: cuda:0, all; or host to emulate one
+    /// [default: first GPU, otherwise host]
+    #[arg(long, value_name = "LIST", help_heading = "Transfers")]
     pub device: Option<Devices>,
 
-    /// Fail if a path of cuFile falls back: gds
-    #[arg(long, value_name = "gds", help_heading = "Serving", value_parser = Requirement::of_cufile)]
-    pub require: Option<Requirement>,
+    /// Fail instead of falling back: gds
+    #[arg(long, value_name = "LIST", help_heading = "Transfers", value_delimiter = ',')]
+    pub require: Vec<ChunkNeed>,
+}
+
+/// Options of `kvcache serving`. `None` is the default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ServingRequest {
+    /// Model, as `stormlp workloads` lists them [default: llama3.1-8b]
+    #[arg(value_name = "MODEL")]
+    pub model: Option<String>,
+
+    /// Prompts at a time [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(1..=MOST_WORKERS.into()))]
+    pub concurrency: Option<u32>,
+
+    /// Mean rate of prompts per second [default: the next as soon as one ends]
+    #[arg(long = "request-rate", value_name = "N", help_heading = "Load",
+        value_parser = parse_factor)]
+    pub requests_per_second: Option<f64>,
+
+    /// Prefixes that prompts begin with [default: 48, or those that fill half of --capacity]
+    #[arg(long, value_name = "N", help_heading = "Prefixes",
+        value_parser = whole::<u32>(1..=MOST_PREFIXES))]
+    pub prefixes: Option<u32>,
+
+    /// Their lengths in tokens, in turn [default: 2048,8192,32768]
+    #[arg(long, value_name = "LIST", help_heading = "Prefixes", value_delimiter = ',',
+        value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS))]
+    pub prefix_tokens: Vec<u32>,
+
+    /// Prompts with a stored prefix per prompt with a new one [default: 9]
+    #[arg(long, value_name = "N", help_heading = "Prefixes", value_parser = parse_factor)]
+    pub reuse: Option<f64>,
+
+    /// Tokens of a prompt after its prefix, which are always computed [default: 512]
+    #[arg(long, value_name = "N", help_heading = "Prefixes",
+        value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS))]
+    pub new_tokens: Option<u32>,
+
+    /// Find the maximum number of servers for which loading a prefix (P95) is no slower than computing
+    /// it
+    #[arg(long, help_heading = "How many servers", requires = "prefill_tokens_per_second",
+        conflicts_with_all = [
+            "runs", "pause_seconds", "concurrency", "requests_per_second", "no_cleanup",
+        ])]
+    pub find_max: bool,
+
+    /// Full runs with the result, and with one server more; 0: the result of short probes [default: 1]
+    #[arg(long, value_name = "N", help_heading = "How many servers",
+        requires = "find_max", value_parser = whole::<u32>(0..=100))]
+    pub confirm: Option<u32>,
+
+    /// How chunks are kept and moved.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub chunks: ChunkRequest,
+
+    /// Rarely needed settings.
+    #[command(flatten)]
+    pub tune: Tuned<ServingTune>,
+}
+
+/// The keys of `--tune` where prompts load prefixes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ServingTune {
+    /// Seed of prompts and content [default: 42]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
+    pub seed: Option<u32>,
+
+    /// Threads that write chunks in the background [default: 4]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=500))]
+    pub writers: Option<u32>,
+
+    /// Interval of samples of devices, host, network and GPUs: 10ms to 60s, or off
+    #[arg(long, value_name = "INTERVAL", default_value = "100ms")]
+    #[serde(rename = "telemetry_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub telemetry: Telemetry,
 }
 
 /// Parses one of the paths that chunks take.
@@ -114,54 +180,71 @@ fn path(text: &str) -> Result<PathKind, String> {
     }
 }
 
-impl ServingRequest {
+impl ChunkRequest {
     /// Tokens of a block of a trace.
     pub fn block_tokens(&self) -> u32 {
         self.chunk_tokens.unwrap_or(BLOCK_TOKENS)
     }
 
-    /// Transfers in flight that are asked for.
-    pub(super) fn depth(&self) -> usize {
-        self.depth.map_or(DEPTH, |depth| depth as usize)
+    /// Whether the path must not fall back from GPUDirect Storage.
+    pub fn requires_gds(&self) -> bool {
+        self.require.contains(&ChunkNeed::Gds)
     }
 
-    /// The load, for a trace or for prompts of its own; `most_bytes` may be on storage.
+    /// Transfers in flight that are asked for.
+    pub(super) fn depth(&self) -> usize {
+        self.queue_depth.map_or(DEPTH, |depth| depth as usize)
+    }
+
+    /// The load of `prompts`, or of a trace, paced or not; `most_bytes` may be on storage.
     pub(super) fn plan(
         &self,
         model: &Model,
-        (is_trace, is_paced, loaders): (bool, bool, Option<u32>),
+        prompts: Option<&ServingRequest>,
+        (is_paced, loaders, writers): (bool, Option<u32>, Option<u32>),
         most_bytes: u64,
         problems: &mut Problems,
     ) -> ServingPlan {
-        let usual = if is_trace { BLOCK_TOKENS } else { CHUNK_TOKENS };
+        let usual = if prompts.is_some() { CHUNK_TOKENS } else { BLOCK_TOKENS };
         let chunk_tokens = self.chunk_tokens.unwrap_or(usual);
         let chunk_bytes = ServingPlan::bytes_of_chunk(model, chunk_tokens);
-        let prefix_tokens = match (is_trace, self.prefix_tokens.as_slice()) {
-            (true, _) => powers(chunk_tokens),
-            (false, []) => PREFIX_TOKENS.to_vec(),
-            (false, lengths) => lengths.to_vec(),
+        let prefix_tokens = match prompts.map(|prompts| prompts.prefix_tokens.as_slice()) {
+            None => powers(chunk_tokens),
+            Some([]) => PREFIX_TOKENS.to_vec(),
+            Some(lengths) => lengths.to_vec(),
         };
         for length in prefix_tokens.iter().filter(|length| *length % chunk_tokens != 0) {
             let what = format!("a prefix of {length} tokens in chunks of {chunk_tokens}");
             problems.plan(what, format!("use --prefix-tokens with multiples of {chunk_tokens}"));
         }
-        ServingPlan {
+        let requests_per_second = prompts.and_then(|prompts| prompts.requests_per_second);
+        let mut plan = ServingPlan {
             chunk_tokens,
             chunk_bytes,
             layout: self.layout.unwrap_or_default(),
             most_chunks: most_bytes / chunk_bytes,
             loaders: loaders.unwrap_or(LOADERS),
-            writers: self.writers.unwrap_or(WRITERS),
+            writers: writers.unwrap_or(WRITERS),
             drops: is_paced
-                || self.requests_per_second.is_some()
+                || requests_per_second.is_some()
                 || self.prefill_tokens_per_second.is_some(),
-            prefixes: if is_trace { 0 } else { self.prefixes.unwrap_or(PREFIXES) },
+            prefixes: prompts.map_or(0, |prompts| prompts.prefixes.unwrap_or(PREFIXES)),
             prefix_tokens,
-            reads_per_prefix: self.reads_per_prefix.unwrap_or(READS_PER_PREFIX),
-            new_tokens: if is_trace { 0 } else { self.new_tokens.unwrap_or(NEW_TOKENS) },
-            requests_per_second: self.requests_per_second,
+            reads_per_prefix: prompts
+                .and_then(|prompts| prompts.reuse)
+                .unwrap_or(READS_PER_PREFIX),
+            new_tokens: prompts.map_or(0, |prompts| prompts.new_tokens.unwrap_or(NEW_TOKENS)),
+            requests_per_second,
             prefill_tokens_per_second: self.prefill_tokens_per_second,
+        };
+        if prompts.is_some_and(|prompts| prompts.prefixes.is_none()) {
+            // As many leave as much room for those that prompts bring.
+            let each_length = plan.prefix_tokens.len() as u32;
+            while plan.prefixes > each_length && plan.prefix_bytes() > most_bytes / 2 {
+                plan.prefixes -= 1;
+            }
         }
+        plan
     }
 }
 

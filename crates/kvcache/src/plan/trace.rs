@@ -233,8 +233,8 @@ impl TraceReader {
         match bytes {
             0 => Err("Object_Size_Bytes: 0 is not a whole number of tokens".to_string()),
             bytes if !bytes.is_multiple_of(of_token) => Err(format!(
-                "Object_Size_Bytes: {bytes} is not a whole number of tokens of {of_token} bytes: name \
-                 the model that the trace was recorded with (stormlp kvcache MODEL --trace FILE)"
+                "Object_Size_Bytes: {bytes} is not a whole number of tokens of {of_token} bytes: use \
+                 --model with the model that the trace was recorded with"
             )),
             bytes if bytes > most => Err(format!("Object_Size_Bytes: {bytes} is more than {most}")),
             bytes => Ok((bytes / of_token) as u32),

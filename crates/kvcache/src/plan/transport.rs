@@ -10,34 +10,35 @@ use stormlp_core::warning::Warning;
 use super::options::CHUNK_BYTES;
 use super::request::KvcacheRequest;
 use super::serving::{Layout, ServingPlan};
+use super::serving_request::ChunkRequest;
 
 /// The most bytes of an object that one request reads, and that a thread has memory for.
 const MOST_OF_OBJECT: u64 = 64 << 20;
 /// What decides how much is in flight.
 const FLIGHT: FlightOptions = FlightOptions {
-    fewer: "use fewer --threads and --writers",
-    shallower: "use a lower --depth",
-    smaller: "use a smaller --chunk-size, a lower --depth, fewer --threads, or more GPUs (--device)",
+    fewer: "use a lower --concurrency, and fewer writers (--tune writers=N)",
+    shallower: "use a lower --queue-depth",
+    smaller: "use a smaller --io-size, --queue-depth or --concurrency, or more GPUs (--device)",
 };
 
 /// Decides how the bytes of chunks move, with what is worth a warning.
 pub(super) fn decide(
-    request: &KvcacheRequest,
+    (request, chunks): (&KvcacheRequest, &ChunkRequest),
     load: &ServingPlan,
     host: &HostFacts,
     problems: &mut Problems,
 ) -> (Transport, Vec<Warning>) {
-    let call_bytes = request.chunk_bytes;
+    let call_bytes = request.run.io_bytes;
     let is_bucket = request.own_folder().names_objects();
-    let request = &request.serving;
+    let (request, require_gds) = (chunks, chunks.requires_gds());
     let path = path_of(request.path, is_bucket, problems);
     if is_bucket && load.layout == Layout::Packed {
         let what = "--layout packed: objects cannot be changed in place";
         problems.plan(what, "use --layout files, with an object for each chunk");
     }
-    if request.require.is_some() && !path.needs_cufile() {
+    if require_gds && !path.needs_cufile() {
         let what = format!("--require gds: path {path} is not one of cuFile's");
-        problems.plan(what, "use --path gds, or leave --require gds out");
+        problems.plan(what, "use --path gds, or leave --require out");
     }
     let asked = request.engine.unwrap_or_default();
     if asked == EngineChoice::TokioUring {
@@ -52,19 +53,19 @@ pub(super) fn decide(
         engine: asked,
         devices: request.device.as_ref(),
         shares: threads.into(),
-        require_gds: request.require.is_some(),
+        require_gds,
         wait: None,
         threading: &Threading::default(),
     };
     let bare = transport::decide(asked, host, problems);
     let blocks = transport::blocks(path, bare.engine);
     let depth = if blocks { 1 } else { request.depth() };
-    if let Some(given) = request.depth.filter(|given| *given as usize > depth) {
+    if let Some(given) = request.queue_depth.filter(|given| *given as usize > depth) {
         let (by, remedy) = match path.has_engine() {
-            true => (format!("engine {}", bare.engine), "use --engine uring, or more --threads"),
-            false => (format!("path {path}"), "use more --threads"),
+            true => (format!("engine {}", bare.engine), "use --engine uring, or a higher --concurrency"),
+            false => (format!("path {path}"), "use a higher --concurrency"),
         };
-        let what = format!("--depth {given}: {by} has one transfer in flight in a thread");
+        let what = format!("--queue-depth {given}: {by} has one transfer in flight per prompt");
         problems.plan(what, remedy);
     }
     let threads = threads as usize;
@@ -78,7 +79,7 @@ pub(super) fn decide(
     };
     if path == PathKind::S3 && call_bytes.is_some() {
         problems.plan(
-            "--chunk-size is for files: a chunk is read by one request",
+            "--io-size is for files: a chunk is read by one request",
             "leave it out, or use another --chunk-tokens",
         );
     }
@@ -119,34 +120,35 @@ mod tests {
     use stormlp_core::location::Location;
     use stormlp_core::path::EngineKind;
 
-    use super::super::serving_request::ServingRequest;
+    use super::super::request::RunRequest;
 
-    fn decided(folder: &str, serving: ServingRequest) -> (Transport, Problems) {
+    fn decided(folder: &str, chunks: ChunkRequest) -> (Transport, Problems) {
         let folder = Some(Location::from(folder));
-        let request = KvcacheRequest { folder, serving, ..KvcacheRequest::default() };
+        let run = RunRequest { folder, ..RunRequest::default() };
+        let request = KvcacheRequest { run, ..KvcacheRequest::default() };
         let mut problems = Problems::default();
         let load = ServingPlan::fixture();
-        let (decided, _) = decide(&request, &load, &stormlp_fixtures::host(), &mut problems);
+        let (decided, _) = decide((&request, &chunks), &load, &stormlp_fixtures::host(), &mut problems);
         (decided, problems)
     }
 
     #[test]
     fn a_bucket_has_a_path_of_its_own_with_a_request_for_a_chunk() {
-        let (decided_for, problems) = decided("s3://bucket/kv", ServingRequest::default());
+        let (decided_for, problems) = decided("s3://bucket/kv", ChunkRequest::default());
         assert!(problems.is_empty(), "{problems}");
         assert_eq!((decided_for.path, decided_for.queue_depth), (PathKind::S3, 1));
         assert_eq!(decided_for.chunk_bytes, ServingPlan::fixture().chunk_bytes);
-        let wrong = ServingRequest { path: Some(PathKind::Cpu), ..ServingRequest::default() };
+        let wrong = ChunkRequest { path: Some(PathKind::Cpu), ..ChunkRequest::default() };
         let (_, problems) = decided("s3://bucket/kv", wrong);
         assert_eq!(problems.len(), 1, "{problems}");
-        let objects = ServingRequest { path: Some(PathKind::S3), ..ServingRequest::default() };
+        let objects = ChunkRequest { path: Some(PathKind::S3), ..ChunkRequest::default() };
         let (_, problems) = decided("kv", objects);
         assert!(problems.to_string().contains("--dir names a folder"), "{problems}");
     }
 
     #[test]
     fn blocking_calls_have_as_much_in_flight_as_others() {
-        let of = |path| ServingRequest { path: Some(path), ..ServingRequest::default() };
+        let of = |path| ChunkRequest { path: Some(path), ..ChunkRequest::default() };
         let (gds, _) = decided("kv", of(PathKind::Gds));
         let (copied, problems) = decided("kv", of(PathKind::CpuGpu));
         assert!(problems.is_empty(), "{problems}");

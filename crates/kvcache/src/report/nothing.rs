@@ -23,7 +23,7 @@ pub fn nothing(report: &KvcacheReport) -> Option<(String, &'static str)> {
         let why = format!(": none of the {absent} objects that the trace reads was there");
         (why, "use a trace that writes what it reads")
     } else if sum(|trial| trial.lookups.memory_hits) > 0 {
-        (": all objects stayed in memory".to_string(), "use a smaller --memory")
+        (": all objects stayed in memory".to_string(), "use a smaller --cpu-cache")
     } else if report.plan.ends_with_trace() {
         (
             ": its prompts fill no block".to_string(),

@@ -5,23 +5,33 @@ use stormlp_core::difference::ConsistencyField;
 use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
 
-use crate::plan::{KvcacheFacts, KvcacheRequest};
+use crate::plan::{KvcacheFacts, KvcacheRequest, Workload};
 
 /// Names of request fields that differ from their keys.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 10] = [
     ("capacity_bytes", "option --capacity"),
-    ("chunk_bytes", "option --chunk-size"),
+    ("cpu_cache_bytes", "option --cpu-cache"),
     ("duration_seconds", "option --duration"),
     ("folder", "option --dir"),
-    ("memory_bytes", "option --memory"),
+    ("io_bytes", "option --io-size"),
     ("model", "MODEL"),
     ("pause_seconds", "option --pause"),
-    ("serving", "options for serving"),
+    ("prefill_tokens_per_second", "option --prefill-rate"),
+    ("requests_per_second", "option --request-rate"),
+    ("trace", "FILE"),
 ];
 
 /// What must be equal on all hosts.
 pub fn asked(request: &KvcacheRequest) -> Vec<ConsistencyField> {
-    consistency_fields::asked(request, &[], &NAMES)
+    let options = match &request.workload {
+        Workload::Mlperf(of) => consistency_fields::asked(of, &[], &NAMES),
+        Workload::Serving(of) => consistency_fields::asked(of, &[], &NAMES),
+        Workload::Replay(of) => consistency_fields::asked(of, &[], &NAMES),
+    };
+    let mut fields = vec![("the workload".to_string(), request.workload.name().to_string())];
+    fields.extend(consistency_fields::asked(&request.run, &[], &NAMES));
+    fields.extend(options);
+    fields
 }
 
 /// The facts of the folder of one of the processes of `peers`, which has a share of what is free

@@ -98,11 +98,12 @@ impl KvcacheError {
                  another --dir"
             }
             Self::Fault(Fault::ThreadGroup(ThreadGroupError::Start(_))) => {
-                "allow this user more threads (ulimit -u), or use fewer --users or --threads"
+                "allow this user more threads (ulimit -u), or use fewer --users or a lower \
+                 --concurrency"
             }
             Self::Fault(Fault::Transfer(error)) if error.is_out_of_files() => {
                 "allow more open files (ulimit -n, or fs.file-max of the host), or use a lower \
-                 --depth, or fewer --threads or --users"
+                 --queue-depth or --concurrency, or fewer --users"
             }
             Self::Fault(fault) => fault.remedy(),
             Self::Short { .. } => {
@@ -136,7 +137,7 @@ mod tests {
         };
         let error = of(EMFILE);
         assert_eq!(error.cause(), Cause::Resources);
-        assert!(error.remedy().contains("ulimit -n") && error.remedy().contains("--depth"));
+        assert!(error.remedy().contains("ulimit -n") && error.remedy().contains("--queue-depth"));
         assert_eq!(of(EIO).cause(), Cause::Storage);
     }
 }

@@ -20,7 +20,7 @@ use super::error::KvcacheError;
 use super::trials::RunFolder;
 use crate::plan::{
     FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, MOST_WORKERS, TriedServers,
-    expected_seconds, resolve,
+    Workload, expected_seconds, resolve,
 };
 use crate::report::{KvcacheReport, KvcacheResults, ended as ended_early, tried_servers};
 
@@ -40,7 +40,10 @@ impl SearchInput<'_> {
     /// # Errors
     /// What prevents it.
     pub fn plan(&self, servers: u32) -> Result<KvcachePlan, Problems> {
-        let request = KvcacheRequest { threads: Some(servers), ..self.request.clone() };
+        let mut request = self.request.clone();
+        if let Workload::Serving(serving) = &mut request.workload {
+            serving.concurrency = Some(servers);
+        }
         resolve(&request, self.host, Some(self.facts), &[]).planned()
     }
 
@@ -82,13 +85,15 @@ pub fn find_max(
     let begun = KvcacheReport::new(head.clone(), first.clone(), KvcacheResults::default());
     saver.begin(&begun)?;
     let run_folder = RunFolder::enter(&first, storage).map_err(KvcacheError::not_started)?;
-    let Some((pass, serving)) = first.passes.first().zip(first.serving.as_ref()) else {
-        return Err(Failure::usage("--find-max counts servers: use --profile serving"));
-    };
+    let pass = first.passes.first().zip(first.serving.as_ref());
+    let (pass, serving) = pass.expect("a search is of prompts");
     let place = (storage, run_folder.folder.folder());
     let state = ServingState::new(place, (&first, pass, serving));
     let (most, limit) = asked.most();
-    let confirm = first.request.confirm.unwrap_or(CONFIRM_RUNS);
+    let confirm = match &first.request.workload {
+        Workload::Serving(serving) => serving.confirm.unwrap_or(CONFIRM_RUNS),
+        _ => CONFIRM_RUNS,
+    };
     let mut finder = ServerFinder {
         asked,
         head,
@@ -119,7 +124,7 @@ pub fn ended(report: &KvcacheReport, saved: Option<&std::path::Path>) -> Result<
     };
     let of_one = find.answer().map_or(String::new(), |one| {
         format!(
-            ": it {}; a prefix of {} tokens is loaded in {} {:.1} ms and computed in {:.1} ms, {:.0} % of \
+            ": {}; a prefix of {} tokens is loaded in {} {:.1} ms and computed in {:.1} ms, {:.0} % of \
              new chunks are not written",
             one.verdict(),
             one.prefix_tokens,

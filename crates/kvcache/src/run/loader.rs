@@ -163,7 +163,7 @@ impl Loader<'_, '_> {
 
     /// Reads chunks; the time until the last is there, in nanoseconds.
     fn load(&mut self, found: &[ChunkId]) -> Result<u64, Cut> {
-        let (files, verify) = (self.engine.files, self.mover.stage.plan.request.verify);
+        let (files, verify) = (self.engine.files, self.mover.stage.plan.request.run.verify);
         let object = |id: &ChunkId| {
             let (path, offset) = files.spot(*id);
             let content = verify.then(|| files.content(*id));

@@ -8,29 +8,27 @@ use stormlp_core::location::Location;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::telemetry::Telemetry;
-use stormlp_core::tune::Tuned;
 use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::storage::{Disk, Storage};
 use tempfile::TempDir;
 
 use super::*;
-use crate::plan::{Content, KvcachePlan, KvcacheRequest, KvcacheTune, Model, Noise, resolve};
+use crate::plan::{Content, KvcachePlan, KvcacheRequest, MlperfRequest, Model, Noise, RunRequest, Workload, resolve};
 use crate::report::{KvcacheReport, Timed};
 
 /// A request for a short run of small objects in `folder`.
-fn request(folder: &Path) -> KvcacheRequest {
-    KvcacheRequest {
-        model: Some("tiny-1b".to_string()),
-        users: Some(3),
-        duration_seconds: Some(0.8),
-        folder: Some(Location::from(folder)),
-        tune: Tuned(KvcacheTune { telemetry: Telemetry::off() }),
-        ..KvcacheRequest::default()
-    }
+fn request(folder: &Path, change: fn(&mut MlperfRequest, &mut RunRequest)) -> KvcacheRequest {
+    let mut options = MlperfRequest::default();
+    (options.model, options.users) = (Some("tiny-1b".to_string()), Some(3));
+    options.tune.telemetry = Telemetry::off();
+    let mut run = RunRequest::default();
+    (run.duration_seconds, run.folder) = (Some(0.8), Some(Location::from(folder)));
+    change(&mut options, &mut run);
+    KvcacheRequest { workload: Workload::Mlperf(options), run, ..KvcacheRequest::default() }
 }
 
 fn plan(request: &KvcacheRequest) -> KvcachePlan {
-    let folder = request.folder.clone().unwrap();
+    let folder = request.own_folder();
     let facts = scan(&Disk, &folder, ScanDepth::AndTry).unwrap();
     let resolution = resolve(request, &stormlp_fixtures::host(), Some(&facts), &[]);
     assert!(resolution.problems.is_empty(), "{}", resolution.problems);
@@ -61,7 +59,7 @@ fn objects(folder: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn objects_are_those_of_the_original_and_are_counted() {
     let dir = TempDir::new_in(".").unwrap();
-    let report = run_of(&KvcacheRequest { keep: true, ..request(dir.path()) });
+    let report = run_of(&request(dir.path(), |_, run| run.no_cleanup = true));
     let trial = &report.results.trials[0];
     let (model, noise) = (Model::named("tiny-1b").unwrap(), Noise::new(42));
     let kept = objects(dir.path());
@@ -88,9 +86,9 @@ fn objects_are_those_of_the_original_and_are_counted() {
 fn what_is_used_least_is_deleted_when_the_folder_is_full() {
     let dir = TempDir::new_in(".").unwrap();
     // Room for the largest object, and for few others.
-    let capacity_bytes = Some(500 << 20);
-    let few = KvcacheRequest { capacity_bytes, keep: true, ..request(dir.path()) };
-    let report = run_of(&KvcacheRequest { users: Some(8), ..few });
+    let report = run_of(&request(dir.path(), |options, run| {
+        (options.users, run.capacity_bytes, run.no_cleanup) = (Some(8), Some(500 << 20), true);
+    }));
     let trial = &report.results.trials[0];
     assert!(trial.evictions.deleted > 0, "{trial:?}");
     let bytes: usize = objects(dir.path()).iter().map(|(_, bytes)| bytes.len()).sum();
@@ -100,8 +98,9 @@ fn what_is_used_least_is_deleted_when_the_folder_is_full() {
 #[test]
 fn objects_in_memory_are_written_when_others_take_their_place() {
     let dir = TempDir::new_in(".").unwrap();
-    let memory = KvcacheRequest { memory_bytes: Some(500 << 20), ..request(dir.path()) };
-    let report = run_of(&KvcacheRequest { users: Some(6), ..memory });
+    let report = run_of(&request(dir.path(), |options, _| {
+        (options.users, options.cpu_cache_bytes) = (Some(6), Some(500 << 20));
+    }));
     let trial = &report.results.trials[0];
     assert!(trial.lookups.memory_hits > 0 && trial.evictions.demoted > 0, "{trial:?}");
     let written = trial.written.objects + trial.written.late_objects;
@@ -111,7 +110,7 @@ fn objects_in_memory_are_written_when_others_take_their_place() {
 #[test]
 fn trials_begin_empty_and_leave_nothing() {
     let dir = TempDir::new_in(".").unwrap();
-    let report = run_of(&KvcacheRequest { trials: Some(2), ..request(dir.path()) });
+    let report = run_of(&request(dir.path(), |_, run| run.runs = Some(2)));
     let [first, second] = report.results.trials.as_slice() else { panic!("two trials") };
     assert!(second.started_at_seconds >= first.started_at_seconds + first.total_seconds);
     assert_eq!(report.results.passes[0].trials, 2);
@@ -121,7 +120,7 @@ fn trials_begin_empty_and_leave_nothing() {
 #[test]
 fn requests_are_finished_after_the_window_and_counted_apart() {
     let dir = TempDir::new_in(".").unwrap();
-    let report = run_of(&request(dir.path()));
+    let report = run_of(&request(dir.path(), |_, _| ()));
     let trial = &report.results.trials[0];
     assert_eq!(trial.window_seconds, 0.8);
     let (done, late) = (trial.requests.done(), trial.requests.served_late);
@@ -136,7 +135,7 @@ fn a_stopped_run_keeps_what_it_measured() {
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let stop = StopToken::new();
     let surroundings = RunContext { storage: &storage, observer: &Silent, stop: &stop };
-    let request = KvcacheRequest { trials: Some(1000), ..request(dir.path()) };
+    let request = request(dir.path(), |_, run| run.runs = Some(1000));
     let plan = plan(&request);
     let started = "2026-01-31T23:59:55Z".to_string();
     let head =

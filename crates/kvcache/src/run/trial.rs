@@ -27,7 +27,8 @@ use super::trace::{Replay, TraceLines};
 use super::work::{Next, Work};
 use super::worker::{Shared, Worker};
 use crate::plan::{
-    Cache, Class, Load, Pass, ServingPlan, TraceReader, WRITE_QUEUE, draw, file_name,
+    Cache, Class, Load, Pass, ServingPlan, TraceReader, WRITE_QUEUE, Workload, draw,
+    file_name,
 };
 use crate::report::{DeviceBytes, RequestCounts, RequestSeconds};
 
@@ -231,11 +232,12 @@ impl Stage<'_> {
 
     /// The trace from its beginning, if one is replayed.
     fn replay(&self, pass: &Pass) -> Result<Option<Replay<'_>>, KvcacheError> {
-        let (Some(file), Some(trace)) = (&self.plan.request.trace, &self.plan.trace) else {
+        let (Workload::Replay(replay), Some(trace)) =
+            (&self.plan.request.workload, &self.plan.trace) else {
             return Ok(None);
         };
-        let reader = TraceReader::new(&pass.model, self.plan.request.serving.block_tokens());
-        let lines = TraceLines::open(self.storage, file.folder(), reader)?;
+        let reader = TraceReader::new(&pass.model, replay.chunks.block_tokens());
+        let lines = TraceLines::open(self.storage, replay.trace.folder(), reader)?;
         Ok(Some(Replay::new(lines, trace.speed)))
     }
 
@@ -268,7 +270,7 @@ impl Stage<'_> {
         self.meet().inspect_err(|_| failed.stop())?;
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::new(self.plan.request.tune.telemetry, self.instruments);
+        let mut sampler = Sampler::new(self.plan.request.telemetry(), self.instruments);
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
         self.works().inspect_err(|_| failed.stop())?;

@@ -80,10 +80,10 @@ impl RunFolder {
         let lock = folder::enter(storage, folder.folder(), &marker)?;
         let cufile = hold_cufile(
             plan.transport.path.needs_cufile(),
-            &settings(plan.request.serving.require.is_some(), None),
+            &settings(plan.request.requires_gds(), None),
         )?;
         let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
-        let telemetry = plan.request.tune.telemetry;
+        let telemetry = plan.request.telemetry();
         let started = Instant::now();
         let noise = make_noise(plan);
         Ok(Self {
@@ -178,7 +178,7 @@ fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
     let fell_back = match error {
         // What is missing in the run was there before, which the error knows better.
         KvcacheError::Fault(Fault::Transfer(error)) if !error.is_not_found() => {
-            fallback::remedy(plan.request.serving.require.is_some(), error)
+            fallback::remedy(plan.request.requires_gds(), error)
         }
         _ => None,
     };
@@ -197,6 +197,10 @@ fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
         .collect()
 }
 
+/// What to do if chunks are not written in time.
+const SLOW_WRITES: &str =
+    "writes fall behind: use a lower --concurrency or --request-rate, or --tune writers=N";
+
 /// Prompts that load much less than the plan has it, with what would mend that.
 fn rare_loads(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
     let prompts = trial.prompts.as_ref().filter(|prompts| prompts.tokens > 0)?;
@@ -207,7 +211,7 @@ fn rare_loads(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
     let remedy = match (has_room, prompts.dropped) {
         (false, _) => "use a larger --capacity, or fewer --prefixes",
         (true, 0) => "use a longer --duration",
-        (true, _) => "writes fall behind: use more --writers, fewer --threads or a lower --rate",
+        (true, _) => SLOW_WRITES,
     };
     (prompts.loaded_share() < RARE * expected).then(|| {
         let [loaded, expected] = [prompts.loaded_share(), expected].map(|share| share * 100.0);
@@ -227,8 +231,7 @@ fn unwritten(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
             "{percent:.0} % of new chunks were not written: {} dropped, {} left waiting",
             prompts.dropped, prompts.waiting
         );
-        let remedy = "writes fall behind: use more --writers, fewer --threads or a lower --rate";
-        Warning::new(WarningKind::Dataset, fact, remedy)
+        Warning::new(WarningKind::Dataset, fact, SLOW_WRITES)
     })
 }
 
@@ -309,13 +312,13 @@ impl Run<'_> {
             for trial in 1..=plan.trials {
                 let is_first = (pass, trial) == (0, 1);
                 // The rules fix a pause between options, not between trials.
-                let pauses = if plan.request.closed { trial == 1 } else { true };
+                let pauses = if plan.request.is_closed() { trial == 1 } else { true };
                 self.stage.works()?;
                 if pauses && !is_first && !self.pause()? {
                     return Ok(());
                 }
                 let is_last = (pass + 1, trial) == (count, plan.trials);
-                let id = TrialId { pass, trial, keeps: is_last && plan.request.keep };
+                let id = TrialId { pass, trial, keeps: is_last && plan.request.run.no_cleanup };
                 if self.trial(id)? {
                     return Ok(());
                 }
@@ -329,7 +332,7 @@ impl Run<'_> {
         self.stage.works()?;
         let outcome = self.stage.run(id)?;
         let Together { trial, is_stopped, failure } = self.stage.together(id, outcome)?;
-        let name = format!("{} trial {}", self.stage.plan.part_name(id.pass), id.trial);
+        let name = format!("{} run {}", self.stage.plan.part_name(id.pass), id.trial);
         let Some((result, measured)) = trial else {
             let what = format!("left out, as not completed on every host: {name}");
             self.report.warn(Warning::new(WarningKind::Hosts, what, ""));
@@ -354,7 +357,7 @@ impl Run<'_> {
     /// failure if it is another one than has to.
     fn take_evidence(&mut self, evidence: Option<Evidence>, objects: u64) -> Option<KvcacheError> {
         let plan = self.stage.plan;
-        let (path, required) = (plan.transport.path, plan.request.serving.require.is_some());
+        let (path, required) = (plan.transport.path, plan.request.requires_gds());
         let evidence = evidence?;
         let store = evidence.object_store.as_ref();
         let of_store = store.into_iter().flat_map(ObjectStore::warnings);

@@ -160,7 +160,7 @@ impl Worker<'_, '_> {
         };
         let read = match tier {
             Tier::Storage => {
-                let verify = self.mover.stage.plan.request.verify;
+                let verify = self.mover.stage.plan.request.run.verify;
                 self.mover.read(&[ObjectToRead {
                     path: self.path_of(key),
                     offset: 0,

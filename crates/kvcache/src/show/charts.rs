@@ -16,7 +16,7 @@ pub(super) fn charts(report: &KvcacheReport) -> Vec<Group> {
     drawn.push(trials(report));
     drawn.push(Group::of_histograms(
         "Distributions of times",
-        "Times of all trials",
+        "Times of all runs",
         &report.histograms,
     ));
     drawn.extend(around_each(report));
@@ -25,12 +25,12 @@ pub(super) fn charts(report: &KvcacheReport) -> Vec<Group> {
 
 /// The trials as a whole, and over time.
 fn trials(report: &KvcacheReport) -> Group {
-    let mut drawn = Group::new("Trials");
-    let why = "the report has fewer than two trials";
+    let mut drawn = Group::new("Runs");
+    let why = "the report has fewer than two runs";
     let name = |trial: &TrialResult| key_of(report, trial);
     for (what, rate) in [
-        ("Read rate of each trial", (|one| one.read_gib_per_second) as fn(&TrialResult) -> f64),
-        ("Write rate of each trial", |one| one.write_gib_per_second),
+        ("Read rate of each run", (|one| one.read_gib_per_second) as fn(&TrialResult) -> f64),
+        ("Write rate of each run", |one| one.write_gib_per_second),
     ] {
         let rows = report.results.trials.iter().map(|one| Bar::one(name(one), rate(one))).collect();
         let chart = Chart::bars(what, "GiB/s", rows);
@@ -44,7 +44,7 @@ fn trials(report: &KvcacheReport) -> Group {
         .filter(|line| line.points().count() > 1)
         .collect();
     if lines.is_empty() {
-        let why = "the report contains fewer than two intervals of any trial";
+        let why = "the report contains fewer than two intervals of any run";
         drawn.absent.push(format!("Bandwidth over time: {why}."));
     }
     for lines in lines.chunks(MOST_LINES) {

@@ -13,7 +13,7 @@ use crate::report::KvcacheReport;
 /// The document of a search; `run` is the document of the full run at its answer.
 pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Document) -> Document {
     let mut document = Document::new(format!(
-        "kvcache {}: {}",
+        "kvcache serving {}: {}",
         report.plan.name(),
         headline(find, &report.ending, answer(report, find))
     ));
@@ -47,7 +47,7 @@ pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Docu
     let mut facts = std::mem::take(&mut run.facts);
     if report.results.trials.is_empty() {
         // No such run: how its trials would be is not what was done.
-        facts.0.retain(|(name, _)| name != "trials");
+        facts.0.retain(|(name, _)| name != "runs");
         document.facts.0.extend(facts.0);
     } else {
         add_run(&mut document, facts, run);
@@ -103,9 +103,9 @@ fn columns<'a>() -> Vec<stormlp_show::document::Col<'a, &'a TriedServers>> {
             let slowest = if one.is_slowest { "max" } else { "" };
             Cell::Number(Quantity::lower(one.load_ms, "ms"), slowest.to_string())
         }),
-        number("% of computing", 0, |one: &&TriedServers| Quantity::lower(one.load_percent(), "%"))
+        number("% of compute", 0, |one: &&TriedServers| Quantity::lower(one.load_percent(), "%"))
             .leading(),
-        number("unsaved %", 0, |one: &&TriedServers| Quantity::lower(one.dropped_percent, "%")),
+        number("dropped %", 0, |one: &&TriedServers| Quantity::lower(one.dropped_percent, "%")),
         word("verdict", 0, |one: &&TriedServers| one.verdict()),
         number("prompts/s", 2, |one: &&TriedServers| {
             Quantity::higher(one.prompts_per_second, "prompts/s")

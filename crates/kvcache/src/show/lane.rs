@@ -74,7 +74,7 @@ impl Lane for KvcacheResults {
     /// Everything that two runs must have in common to be the same work.
     fn work(report: &KvcacheReport) -> Work {
         let plan = &report.plan;
-        let found = if plan.request.find_max { FOUND } else { &[] };
+        let found = if plan.request.finds_max() { FOUND } else { &[] };
         let apart = [APART, found].concat();
         let hosts = KvcacheResults::hosts(report).to_string();
         let mut settings = Work::of_plan(plan, &apart).typed_as(OPTIONS).with("hosts", &hosts);
@@ -85,10 +85,10 @@ impl Lane for KvcacheResults {
             add_chunks(&mut settings, plan, load);
         }
         // What is asked for limits what prompts find; the free space is what it happens to be.
-        if let Some(bytes) = plan.request.capacity_bytes {
+        if let Some(bytes) = plan.request.run.capacity_bytes {
             settings.add("--capacity", format!("{} ({bytes} B)", ByteSize(bytes)), &[]);
         }
-        settings.add("profile", plan.profile, &["profile", "serving", "transport"]);
+        settings.add("workload", plan.profile, &["profile", "serving", "transport"]);
         settings.add("duration", plan.duration_seconds, &["duration_seconds"]);
         if let Some(trace) = &plan.trace {
             let speed = speed_of(trace.speed);
@@ -99,9 +99,9 @@ impl Lane for KvcacheResults {
         settings.add("seed", plan.seed, explains);
         let request = &plan.request;
         for (name, is_on) in [
-            ("verify", request.verify),
-            ("search", request.find_max),
-            ("local storage", request.local_storage),
+            ("verify", request.run.verify),
+            ("search", request.finds_max()),
+            ("local storage", request.run.local_storage),
         ] {
             settings.add(name, switch(is_on), &[]);
         }
@@ -117,16 +117,16 @@ impl Lane for KvcacheResults {
                 verdict,
             };
         }
-        if let Some((_, ms, is_p95)) = slowest_loads(report).pop() {
-            let what = if is_p95 { "longest prefix P95" } else { "longest prefix at most" };
-            return Outcome { what, figure: Some(Quantity::lower(ms, "ms")), verdict };
+        if let Some(longest) = slowest_loads(report).pop() {
+            let what = if longest.is_p95 { "longest prefix P95" } else { "longest prefix at most" };
+            return Outcome { what, figure: Some(Quantity::lower(longest.ms, "ms")), verdict };
         }
         if nothing(report).is_some() && report.ending == Ending::Complete {
             let verdict = "nothing measured".to_string();
             return Outcome { what: "", figure: None, verdict };
         }
         let first = report.results.passes.first().and_then(|pass| rates_of(pass).next());
-        let what = if let Some(("wrote", _)) = first { "wrote at" } else { "read at" };
+        let what = if let Some(("write", _)) = first { "wrote at" } else { "read at" };
         Outcome { what, figure: first.map(|(_, rate)| rate), verdict }
     }
 }
@@ -134,7 +134,7 @@ impl Lane for KvcacheResults {
 /// The times to load prefixes of a trial; those beside the answer of a search are not the answer.
 fn loads_of(report: &KvcacheReport, trial: &TrialResult, several: bool) -> Vec<Figure> {
     let name = report.plan.name();
-    let name = if several { format!("{name} trial {}", trial.trial) } else { name };
+    let name = if several { format!("{name} run {}", trial.trial) } else { name };
     let headline = report.results.find_max.is_none();
     let loads = trial.prompts.iter().flat_map(|prompts| &prompts.loads);
     let p95 = loads.filter_map(|loads| Some((loads.prefix_tokens, loads.load_ms.p95?)));
@@ -165,15 +165,15 @@ const FOUND: &[&str] = &["passes.workers", "serving.loaders", "transport.threads
 
 /// What follows from one option.
 const OPTIONS: &[(&str, &str)] = &[
-    ("transport.chunk_bytes", "--chunk-size"),
+    ("transport.chunk_bytes", "--io-size"),
     ("transport.requested_engine", "--engine"),
-    ("passes.memory_bytes", "--memory"),
-    ("passes.concurrent_writes", "--concurrent-writes"),
+    ("passes.memory_bytes", "--cpu-cache"),
+    ("passes.concurrent_writes", "--tune concurrent-writes"),
     ("serving.prefixes", "--prefixes"),
     ("serving.prefix_tokens", "--prefix-tokens"),
-    ("serving.reads_per_prefix", "--reads-per-prefix"),
+    ("serving.reads_per_prefix", "--reuse"),
     ("serving.new_tokens", "--new-tokens"),
-    ("serving.requests_per_second", "--rate"),
+    ("serving.requests_per_second", "--request-rate"),
     ("serving.prefill_tokens_per_second", "--prefill-rate"),
 ];
 
@@ -182,7 +182,7 @@ fn load_of(plan: &KvcachePlan, pass: &Pass) -> String {
     let name = name_of(pass);
     let threads = plan.serving.as_ref().map_or(pass.workers, |load| load.loaders);
     match pass.users {
-        0 if plan.request.find_max => name,
+        0 if plan.request.finds_max() => name,
         0 => format!("{name} with {}", counted(threads.into(), "thread")),
         users => format!("{name} with {}", counted(users.into(), "user")),
     }
@@ -194,12 +194,12 @@ fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
     settings.add("--chunk-tokens", load.chunk_tokens, explains);
     settings.add("--layout", load.layout, &["serving.layout"]);
     let explains = &["serving.writers", "passes.workers", "transport.threads"];
-    settings.add("--writers", load.writers, explains);
+    settings.add("--tune writers", load.writers, explains);
     let transport = &plan.transport;
     settings.add("--path", transport.path, &["transport"]);
     settings.add("--engine", transport.engine, &["transport.engine", "transport.requested_engine"]);
     let explains = &["transport.queue_depth", "transport.window", "transport.submit_batch"];
-    settings.add("--depth", transport.queue_depth, explains);
+    settings.add("--queue-depth", transport.queue_depth, explains);
     let device = transport.device.map_or("none".to_string(), |device| device.to_string());
     let explains = &[
         "transport.device",
@@ -215,6 +215,7 @@ fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
 mod tests {
     use super::super::fixtures;
     use super::*;
+    use crate::plan::Workload;
     use stormlp_show::settings::differences;
 
     #[test]
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(headlines(&fixtures::serving()), ["p95 load"; 3]);
         // Whatever differs has the name of an option.
         let mut third = fixtures::find_max();
-        third.plan.request.capacity_bytes = Some(1 << 30);
+        third.plan.request.run.capacity_bytes = Some(1 << 30);
         let load = third.plan.serving.as_mut().expect("servers");
         (load.chunk_tokens, load.chunk_bytes) = (64, 1 << 20);
         (load.prefill_tokens_per_second, load.writers) = (Some(5000.0), 9);
@@ -252,10 +253,13 @@ mod tests {
         third.plan.transport.queue_depth = 9;
         let found = differences(&KvcacheResults::work(&one), &KvcacheResults::work(&third));
         let names: Vec<&str> = found.iter().map(|one| one.setting.as_str()).collect();
-        let expected = ["--chunk-tokens", "--writers", "--depth", "--capacity", "--prefill-rate"];
+        let expected = 
+            ["--chunk-tokens", "--tune writers", "--queue-depth", "--capacity", "--prefill-rate"];
         assert_eq!(names, expected, "{found:?}");
         // Of runs that are no searches, servers are part of the load.
-        (one.plan.request.find_max, other.plan.request.find_max) = (false, false);
+        for report in [&mut one, &mut other] {
+            report.plan.request.workload = Workload::default();
+        }
         assert!(
             !differences(&KvcacheResults::work(&one), &KvcacheResults::work(&other)).is_empty()
         );

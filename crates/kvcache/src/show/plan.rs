@@ -6,7 +6,11 @@ use stormlp_show::document::{Document, DryRun, Table, number, word};
 
 use super::trials::name_of;
 use super::{serving, size_of};
-use crate::plan::{KvcachePlan, Pass, Speed, TracePlan};
+use crate::plan::{KvcachePlan, Pass, Profile, Speed, TracePlan};
+
+/// How to read a run of MLPerf's workload.
+const OFFERED: &str = "MLPerf offers more load than storage serves: most requests are never served, \
+                       and the result is the bandwidth and the P95 of whole objects.";
 
 /// What a run requires, printed before it starts.
 pub fn opening(plan: &KvcachePlan) -> Document {
@@ -14,7 +18,7 @@ pub fn opening(plan: &KvcachePlan) -> Document {
     let mut document = Document::new(format!(
         "kvcache {}: {} {}",
         plan.name(),
-        counted(trials, "trial"),
+        counted(trials, "run"),
         length(plan)
     ));
     setup(plan, &mut document);
@@ -49,7 +53,7 @@ pub(super) fn entries_of(count: u64) -> String {
 
 /// The trace, and what of it asks nothing of storage.
 fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
-    let file = plan.request.trace.as_ref().map_or(String::new(), ToString::to_string);
+    let file = plan.request.trace().map_or(String::new(), ToString::to_string);
     let skipped = match trace.skipped {
         0 => String::new(),
         1 => " (1 more asks nothing of it)".to_string(),
@@ -96,32 +100,34 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
         None => (request.own_folder(), plan.seed.to_string()),
         Some(rank) => {
             brief.add("processes", "each has this load, in a folder and with a seed of its rank N");
-            let folder = request.folder.clone().unwrap_or_default();
+            let folder = request.run.folder.clone().unwrap_or_default();
             (folder.join("rank_N").into(), format!("{} + N", plan.seed.wrapping_sub(rank)))
         }
     };
+    let is_default = request.run.capacity_bytes.is_none() && !request.is_closed();
     let capacity = match plan.capacity_bytes {
         u64::MAX => String::new(),
+        bytes if is_default => format!(", up to {} (default; see --capacity)", size_of(bytes)),
         bytes => format!(", up to {}", size_of(bytes)),
     };
     brief.add("objects", format!("{folder}{capacity}"));
-    let pauses = match (request.closed, plan.pause_seconds > 0.0) {
+    let pauses = match (request.is_closed(), plan.pause_seconds > 0.0) {
         (true, _) => format!(", {} between options", format_duration(plan.pause_seconds)),
         (false, true) => format!(", {} between them", format_duration(plan.pause_seconds)),
         (false, false) => String::new(),
     };
-    let trials = counted(plan.trials.into(), "trial");
-    facts.add("trials", format!("{trials} {}{pauses}", length(plan)));
+    let runs = counted(plan.trials.into(), "run");
+    facts.add("runs", format!("{runs} {}{pauses}", length(plan)));
     facts.add(
         "requests",
         match plan.trace {
             Some(_) => format!("those of the trace, seed {seed} for content"),
-            None if plan.serving.is_some() => format!("prompts of seed {seed}"),
+            None if plan.serving.is_some() => serving::requests(plan, &seed),
             None => format!("seed {seed}"),
         },
     );
     facts.add("transfers", transfers(plan));
-    if request.verify {
+    if request.run.verify {
         facts.add("verification", "all bytes that are read; the times of reads include it");
     }
     facts.add("memory", format!("{} for buffers and noise", size_of(plan.buffer_bytes)));
@@ -130,7 +136,7 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
 fn load_of(pass: &Pass) -> String {
     let memory = match pass.memory_bytes {
         0 => String::new(),
-        bytes => format!(", {} of memory first", size_of(bytes)),
+        bytes => format!(", {} of CPU cache first", size_of(bytes)),
     };
     let option = pass.option.map_or(String::new(), |option| format!("option {option}: "));
     let by = match pass.users {
@@ -157,7 +163,10 @@ pub fn dry_run(dry_run: &DryRun<'_, KvcachePlan>) -> Document {
                 number("largest object", 0, |pass: &&Pass| size_of(pass.largest_object_bytes)),
             ],
         );
-        document.section("What the users ask for", Some(table));
+        let section = document.section("Requests that the users send", Some(table));
+        if plan.profile == Profile::MlperfV3 {
+            section.lines.push(OFFERED.to_string());
+        }
     }
     if let Some(free) = plan.free_bytes {
         document.brief.add("free", size_of(free));

@@ -9,6 +9,7 @@ use stormlp_show::document::{
     Cell, DetailLevel, Document, Facts, Quantity, Section, Table, ended, mismatch, number, word,
 };
 use stormlp_show::hosts::{describe, processes};
+use stormlp_show::numbers::thousands;
 use stormlp_show::series::TimeSummary;
 use stormlp_show::{objects, storage, telemetry};
 
@@ -25,6 +26,8 @@ use crate::report::{
     nothing,
 };
 
+/// From this share on, storage served what users asked for.
+const ALL_SERVED: f64 = 0.95;
 const TOO_FEW: &str = "?: fewer than 20 samples for a P95, or than 100 for a P99";
 /// The least rate in GiB/s that is shown as such: the digits of a smaller one are mostly zeros.
 const LEAST_RATE: f64 = 1e-3;
@@ -82,17 +85,17 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     };
     let is_serving = report.plan.serving.is_some();
     let what = if is_serving { "chunks" } else { "objects" };
-    let title = format!("Trials (P95 of whole {what})");
+    let title = format!("Runs (P95 of whole {what})");
     let section = document.section(&title, Some(rates(report)));
     // The answer about prompts has a table of its own.
     let has_loads = !serving::slowest_loads(report).is_empty();
     section.place = if has_loads { DetailLevel::Details } else { place };
     distributions(section, report);
     if has_loads {
-        document.section("Time to load a prefix", Some(serving::table(report)));
+        serving::add_loads(document, report);
     }
     if trials > report.plan.passes.len() || report.results.group.is_some() {
-        let title = "Means over trials; the largest P95 of any";
+        let title = "Means over runs; the largest P95 of any";
         document.section(title, Some(means(report))).place = of_means;
     }
 }
@@ -107,7 +110,7 @@ fn hosts(document: &mut Document, report: &KvcacheReport) {
         |(trial, host)| format!("{} {}", key_of(report, trial), host.name),
         vec![
             word("option", 0, |(trial, _): &OfHost<'_>| pass_name(report, trial.pass)).setting(),
-            number("trial", 0, |(trial, _): &OfHost<'_>| trial.trial),
+            number("run", 0, |(trial, _): &OfHost<'_>| trial.trial),
             word("host", 0, |(_, host): &OfHost<'_>| host.name.clone()),
             number("seed", 2, |(_, host): &OfHost<'_>| host.seed),
             number("read GiB/s", 0, |(_, host): &OfHost<'_>| {
@@ -136,16 +139,27 @@ type OfClass = (String, Class, RequestCounts);
 /// How much was served of what users sent, or of a trace.
 fn served(document: &mut Document, report: &KvcacheReport) {
     if report.plan.serving.is_some() {
-        document.section("Prompts", Some(serving::prompts(report)));
+        document.details("Prompts", Some(serving::prompts(report)));
         return;
     }
     if report.plan.trace.is_some() {
         document.section("Of the trace", Some(replayed(report)));
         return;
     }
-    let section = document.section("Served of what users sent", Some(classes(report)));
-    section.place =
-        if report.plan.passes.len() > 1 { DetailLevel::Details } else { DetailLevel::Screen };
+    document.details("Requests served, by class of users", Some(classes(report)));
+    let requests = report.results.trials.iter().map(|trial| trial.requests);
+    let (begun, served) =
+        requests.fold((0, 0), |(begun, served), one| (begun + one.begun, served + one.served));
+    let meaning = match (served as f64) < ALL_SERVED * begun as f64 {
+        true => format!(
+            "{} of {} requests were served: MLPerf offers more load than storage serves, so compare \
+             the bandwidth and the P95",
+            thousands(served),
+            thousands(begun)
+        ),
+        false => "storage served all requests: use more --users to find its bandwidth".to_string(),
+    };
+    document.section("", None).lines.push(meaning);
 }
 
 /// What the passes read and wrote, and how the run ended if it failed.
@@ -156,44 +170,45 @@ fn headline(report: &KvcacheReport) -> String {
     let several = report.plan.passes.len() > 1;
     let of_pass = |summary: &PassSummary| {
         let pass = report.plan.passes.get(summary.pass as usize)?;
-        let name = if several { format!("{} ", name_of(pass)) } else { String::new() };
+        let name = if several { format!("option {}: ", name_of(pass)) } else { String::new() };
         let is_of_chunks = report.plan.serving.is_some();
         let p95 = summary.read_p95_ms_max.filter(|_| !several && !is_of_chunks);
         // The largest, as MLPerf takes it, where a table has several.
         let (largest, of) = match (&report.results.group, summary.trials) {
             (None, 1) => ("", ""),
-            (None, _) => ("largest ", " in a trial"),
-            (Some(_), _) => ("largest ", " of a host in a trial"),
+            (None, _) => ("largest ", " in a run"),
+            (Some(_), _) => ("largest ", " of a host in a run"),
         };
         let p95 =
             p95.map(|ms| format!(", {largest}P95 of reading an object{of} {}", seconds_of(ms)));
         let p95 = p95.unwrap_or_default();
         let rates = rates_of(summary)
-            .map(|(verb, rate)| format!("{verb} at {} {}", rate.text(), rate.unit));
+            .map(|(verb, rate)| format!("{verb} {} {}", rate.text(), rate.unit));
         let rates: Vec<String> = rates.collect();
         Some(match rates.is_empty() {
             true => format!("{name}moved nothing before the time was over"),
-            false => format!("{name}{}{p95}", rates.join(" and ")),
+            false => format!("{name}{}{p95}", rates.join(", ")),
         })
     };
     let passes: Vec<String> = report.results.passes.iter().filter_map(of_pass).collect();
     let loads = serving::answer(report);
     let answer = match nothing(report) {
         Some((why, _)) => format!("nothing was measured{why}"),
-        None => loads.into_iter().chain([passes.join("; ")]).collect::<Vec<_>>().join("; "),
+        None => loads.unwrap_or_else(|| passes.join("; ")),
     };
     let mut name = if several { String::new() } else { format!(" {}", report.plan.name()) };
     if let Some(group) = &report.results.group {
         name.push_str(&format!(" on {}", processes(Some(group), group.size as usize)));
     }
     let ended = ended(&report.ending);
-    format!("kvcache{name}: {answer}, by profile {}{ended}", report.plan.profile)
+    let command = report.plan.request.workload.name();
+    format!("kvcache {command}{name}: {answer}{ended}")
 }
 
-/// What a pass did within the window, in the past tense, and at which rate.
+/// What a pass did within the window, and at which rate.
 pub(super) fn rates_of(summary: &PassSummary) -> impl Iterator<Item = (&'static str, Quantity)> {
     let [read, wrote] = [summary.read_gib_per_second, summary.write_gib_per_second];
-    let moved = [("read", read.mean), ("wrote", wrote.mean)].into_iter();
+    let moved = [("read", read.mean), ("write", wrote.mean)].into_iter();
     moved.filter(|(_, rate)| *rate > 0.0).map(|(verb, rate)| match rate < LEAST_RATE {
         true => (verb, Quantity::higher(rate * 1024.0, "MiB/s")),
         false => (verb, Quantity::higher(rate, "GiB/s")),
@@ -224,7 +239,7 @@ fn rates(report: &KvcacheReport) -> Table {
             number("read ms", 0, |one: &Trial| ms(one, Timed::Read, |one| one.p95)),
             number("write ms", 0, |one: &Trial| ms(one, Timed::Write, |one| one.p95)).when(serves),
             number("fsync ms", 1, |one: &Trial| ms(one, Timed::Fsync, |one| one.p95)).when(!serves),
-            number("persist ms", 0, |one: &Trial| ms(one, Timed::Persist, |one| one.p95))
+            number("write+fsync ms", 0, |one: &Trial| ms(one, Timed::Persist, |one| one.p95))
                 .when(!serves),
             number("tokens/s", 2, |one: &Trial| {
                 Quantity::higher(one.tokens_per_second, "tokens/s")
@@ -242,7 +257,7 @@ fn rates(report: &KvcacheReport) -> Table {
                 Some(seconds) => Quantity::lower(seconds, "s/GiB").into(),
                 None => Cell::from("-"),
             }),
-            number("deleted", 3, |one: &Trial| one.evictions.deleted).when(!serves),
+            number("evicted", 3, |one: &Trial| one.evictions.deleted).when(!serves),
             number("read GiB/s as in v3.0", 3, |one: &Trial| {
                 gib_s(gib_per_second(one.read.all_bytes(), one.window_seconds))
             })
@@ -271,7 +286,7 @@ fn means(report: &KvcacheReport) -> Table {
         name,
         vec![
             word("option", 0, name),
-            number("trials", 0, |one: &PassSummary| one.trials),
+            number("runs", 0, |one: &PassSummary| one.trials),
             number("read GiB/s", 0, |one| mean(one, one.read_gib_per_second, "GiB/s")),
             number("write GiB/s", 0, |one| mean(one, one.write_gib_per_second, "GiB/s")),
             number("P95 read ms", 0, |one: &PassSummary| known_ms(one.read_p95_ms_max)),

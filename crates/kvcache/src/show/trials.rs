@@ -29,7 +29,7 @@ pub(super) fn pass_name(report: &KvcacheReport, index: u32) -> String {
 }
 
 pub(super) fn key_of(report: &KvcacheReport, trial: &TrialResult) -> String {
-    format!("{} trial {}", pass_name(report, trial.pass), trial.trial)
+    format!("{} run {}", pass_name(report, trial.pass), trial.trial)
 }
 
 /// Whether tokens are generated: not by prompts, nor by the reads and writes of a trace.
@@ -60,7 +60,7 @@ pub(super) fn known_ms(ms: Option<f64>) -> Cell {
 pub(super) fn per_trial<'a>(report: &'a KvcacheReport, columns: Vec<Col<'a, Trial<'a>>>) -> Table {
     let own = [
         word("option", 0, |one: &Trial<'_>| pass_name(report, one.pass)).setting(),
-        number("trial", 0, |one: &Trial<'_>| one.trial),
+        number("run", 0, |one: &Trial<'_>| one.trial),
     ];
     let all = own.into_iter().chain(columns).collect();
     Table::of(&report.results.trials, |one| key_of(report, one), all)

@@ -19,6 +19,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_kvcache::plan::CHECKPOINT_MODELS;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::Document;
@@ -111,9 +112,13 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
         return Ok(workload);
     }
     let path = Path::new(model);
-    if path.extension().is_none() && Disk.look(path)?.is_none() {
+    let of_caches = CHECKPOINT_MODELS.iter().find(|(_, name)| *name == model);
+    let of_caches = of_caches
+        .map(|(own, _)| format!("it is a model of KV caches; use `stormlp checkpoint {own}`"));
+    if (path.extension().is_none() || of_caches.is_some()) && Disk.look(path)?.is_none() {
         let names: Vec<&str> = builtin::names().collect();
-        let help = of_training(model)
+        let help = of_caches
+            .or_else(|| of_training(model))
             .unwrap_or_else(|| format!("use one of {}, or a workload file", names.join(", ")));
         return Err(
             Failure::saying(Cause::Plan, format_args!("unknown model `{model}`")).with_help(help)

@@ -17,18 +17,24 @@ use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
 use stormlp_training::plan::request::NewDataset;
 
-/// Commands, an argument of all of them, and its values.
+/// Commands (`kvcache/size` is one of a group), an argument of all of them, and its values.
 type Offer = (&'static str, &'static str, Vec<&'static str>);
 
 /// Adds the values of its arguments to `command`.
 pub(super) fn offer(command: Command) -> Command {
     all().into_iter().fold(command, |command, (commands, argument, values)| {
         commands.split(' ').fold(command, |command, of| {
-            command.mut_subcommand(of, |command| {
+            let offer = |command: Command| {
                 command.mut_arg(argument, |argument| {
                     argument.value_parser(PossibleValuesParser::new(&values))
                 })
-            })
+            };
+            match of.split_once('/') {
+                Some((of, below)) => {
+                    command.mut_subcommand(of, |command| command.mut_subcommand(below, offer))
+                }
+                None => command.mut_subcommand(of, offer),
+            }
         })
     })
 }
@@ -46,22 +52,25 @@ fn all() -> Vec<Offer> {
         ("gds", "fill", Fill::VARIANTS.to_vec()),
         ("gds", "buffer_memory", MemoryKind::VARIANTS.to_vec()),
         ("gds train datagen checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
-        ("kvcache", "engine", vec!["auto", "uring", "psync"]),
-        ("gds train checkpoint datagen", "checksum", vec!["none", "size", "crc"]),
-        ("train checkpoint", "cache", CacheChoice::VARIANTS.to_vec()),
-        ("train", "generate", NewDataset::VARIANTS.to_vec()),
-        ("train", "client_overhead", Client::NAMES.to_vec()),
+        ("kvcache/serving kvcache/replay", "engine", vec!["auto", "uring", "psync"]),
+        ("gds", "verify", Verify::VARIANTS.to_vec()),
+        ("checkpoint", "checksum", vec!["none", "size", "crc"]),
+        ("checkpoint", "cache", CacheChoice::VARIANTS.to_vec()),
+        ("train", "verify", vec!["none", "size", "crc"]),
+        ("datagen", "verify_objects", vec!["none", "size", "crc"]),
         ("train", "path", paths),
-        ("checkpoint kvcache", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
+        ("checkpoint kvcache/serving kvcache/replay", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
         ("datagen", "content", vec!["random", "constant"]),
         ("plan", "client", Client::NAMES.to_vec()),
         ("checkpoint", "model", builtin::names().collect()),
         ("checkpoint", "edition", CheckpointProfile::VARIANTS.to_vec()),
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
-        ("kvcache", "model", Model::names().collect()),
-        ("kvcache", "layout", Layout::VARIANTS.to_vec()),
-        // A trace has the third.
-        ("kvcache", "profile", vec!["mlperf-v3", "serving"]),
+        (
+            "kvcache/mlperf kvcache/serving kvcache/replay kvcache/size",
+            "model",
+            Model::names().collect(),
+        ),
+        ("kvcache/serving kvcache/replay", "layout", Layout::VARIANTS.to_vec()),
         (of_workloads, "workload", names.into_iter().collect()),
         ("train datasize plan", "accelerator", accelerators.into_iter().collect()),
         (of_workloads, "profile", vec!["1.0", "2.0", "3.0", "native"]),
@@ -82,16 +91,20 @@ mod tests {
         });
         for (command, argument, values) in all {
             let whole = Cli::command();
-            let found = whole.find_subcommand(command).unwrap().get_arguments();
+            let names: Vec<&str> = command.split('/').collect();
+            let found = names.iter().try_fold(&whole, |all, name| all.find_subcommand(name));
+            let found = found.unwrap().get_arguments();
             let argument = found.into_iter().find(|found| found.get_id() == argument).unwrap();
             for value in values {
-                let mut line = vec!["stormlp".to_string(), command.to_string()];
+                let mut line = vec!["stormlp".to_string()];
+                line.extend(names.iter().map(ToString::to_string));
                 match argument.get_long() {
                     Some(long) => line.push(format!("--{long}={value}")),
                     None => line.push(value.to_string()),
                 }
                 let positional =
-                    ["train", "datagen", "datasize", "plan", "checkpoint"].contains(&command);
+                    ["train", "datagen", "datasize", "plan", "checkpoint", "kvcache/replay"]
+                        .contains(&command);
                 if positional && argument.get_long().is_some() {
                     line.push("name".to_string());
                 }

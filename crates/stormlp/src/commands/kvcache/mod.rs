@@ -1,4 +1,4 @@
-//! `stormlp kvcache`: runs the KV-cache workload, or computes the sizes of caches.
+//! `stormlp kvcache`: runs one of the KV-cache workloads, or computes the sizes of caches.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ use stormlp_core::units::counted;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, Model, SizeRequest, TraceFacts,
-    resolve, size,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, MlperfRequest, Model, ReplayRequest,
+    RunRequest, ServingRequest, SizeRequest, TraceFacts, Workload, resolve, size,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
 use stormlp_kvcache::run::find_max::{self as search, SearchInput};
@@ -32,47 +32,69 @@ const DEFAULT_FOLDER: &str = "stormlp-data/kvcache";
 
 /// Arguments of `stormlp kvcache`.
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
-  stormlp kvcache --dir /mnt/nvme/kv                      option 1: llama3.1-8b, 200 users, 300 s
-  stormlp kvcache --option 3 --dir /mnt/nvme/kv --trials 3
-                                                          the 70B model, three times
-  stormlp kvcache --closed --dir /mnt/nvme/kv --results-dir /home/me/results
-                                                          all options as MLPerf fixes them, 50 min
-  stormlp kvcache --trace BurstGPT_1.csv --speed 10       requests of a trace, ten times as fast
-  stormlp kvcache --profile serving --prefill-rate 20000 --find-max --dir /mnt/nvme/kv
-                                                          how many such servers storage feeds
-  mpirun -n 4 stormlp kvcache --dir /mnt/shared/kv        four hosts, each with its users and rank_N
-  stormlp kvcache size llama3.1-70b-instruct              bytes a token, and what users ask for
-
-Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
-./stormlp-results (see --results-dir). Objects are removed at the end, unless --keep is given."
-)]
+  stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000
+                                                          is loading faster than computing?
+  stormlp kvcache mlperf --dir /mnt/nvme/kv               option 1: llama3.1-8b, 200 users, 300 s
+  stormlp kvcache replay BurstGPT_1.csv --speed 10        requests of a trace, ten times as fast
+  stormlp kvcache size llama3.1-70b-instruct              bytes per token and per request")]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Run MLPerf Storage v3.0's benchmark: bandwidth of whole KV caches
+    #[command(after_help = "\
+Examples:
+  stormlp kvcache mlperf --dir /mnt/nvme/kv --capacity 500G
+  stormlp kvcache mlperf --mlperf-option 3 --runs 3         the 70B model, three times
+  stormlp kvcache mlperf --closed --results-dir ~/results   all options as MLPerf fixes them, 50 min
+  mpirun -n 4 stormlp kvcache mlperf --dir /mnt/shared/kv   four hosts, each with its users")]
+    Mlperf(Box<MlperfArgs>),
+    /// Load prefixes as vLLM with LMCache does: is loading faster than computing?
+    #[command(after_help = "\
+Examples:
+  stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000
+  stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000 --path cpu --capacity 200G
+  stormlp kvcache serving --dir s3://bucket/kv              chunks are objects
+  stormlp kvcache serving --prefill-rate 20000 --find-max   how many such servers storage feeds")]
+    Serving(Box<RunArgs<ServingRequest>>),
+    /// Replay a recorded trace: of MLPerf's client, BurstGPT or Mooncake
+    #[command(after_help = "\
+Examples:
+  stormlp kvcache replay kv_ops.csv --dir /mnt/nvme/kv    as recorded
+  stormlp kvcache replay BurstGPT_1.csv --speed 10        ten times as fast
+  stormlp kvcache replay mooncake.jsonl --speed max --concurrency 64")]
+    Replay(Box<RunArgs<ReplayRequest>>),
+    /// Show the size of a model's KV caches
+    Size(SizeArgs),
+}
+
+/// A run of one workload.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs<W: clap::Args> {
     #[command(flatten)]
-    request: KvcacheRequest,
+    workload: W,
+
+    #[command(flatten)]
+    run: RunRequest,
 
     #[command(flatten)]
     output: OutputArgs,
-
-    /// Also write the files of MLPerf's client to a folder of the run: kvcache_results_*.json,
-    /// summary.json, metadata
-    #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with_all = [
-        "dry_run", "trace", "find_max",
-    ])]
-    mlperf_output: Option<PathBuf>,
-
-    #[command(subcommand)]
-    what: Option<What>,
 }
 
-/// What is done instead of a run.
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    /// Compute the size of a model's KV caches.
-    Size(SizeArgs),
+/// Arguments of `stormlp kvcache mlperf`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MlperfArgs {
+    #[command(flatten)]
+    of_run: RunArgs<MlperfRequest>,
+
+    /// Also write the files of MLPerf's client to this folder
+    #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with = "dry_run")]
+    mlperf_output: Option<PathBuf>,
 }
 
 /// Arguments of `stormlp kvcache size`.
@@ -82,9 +104,7 @@ Examples:
   stormlp kvcache size                                    llama3.1-8b
   stormlp kvcache size llama3.1-70b-instruct --tokens 131072 --capacity 8T
                                                           a long context, and how many fit
-  stormlp kvcache size qwen3-32b --format json            for a program
-
-Sizes: K, M, G, T are powers of 1024, kB, MB, GB, TB powers of 1000.")]
+  stormlp kvcache size qwen3-32b --format json            for a program")]
 pub(crate) struct SizeArgs {
     #[command(flatten)]
     request: SizeRequest,
@@ -97,16 +117,23 @@ pub(crate) struct SizeArgs {
 impl Args {
     /// How it deals with other processes.
     pub(crate) fn needs(&self) -> Needs {
-        match self.what {
-            Some(What::Size(_)) => Needs::OneProcess("kvcache size"),
-            None if self.request.find_max => Needs::OneProcess("kvcache --find-max"),
-            None => Needs::Group,
+        match &self.what {
+            What::Size(_) => Needs::OneProcess("kvcache size"),
+            What::Serving(args) if args.workload.find_max => {
+                Needs::OneProcess("kvcache serving --find-max")
+            }
+            _ => Needs::Group,
         }
     }
 
     /// Whether a signal lets it end with partial results.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
-        self.what.is_none() && !self.request.dry_run
+        match &self.what {
+            What::Mlperf(args) => !args.of_run.run.dry_run,
+            What::Serving(args) => !args.run.dry_run,
+            What::Replay(args) => !args.run.dry_run,
+            What::Size(_) => false,
+        }
     }
 }
 
@@ -115,30 +142,56 @@ impl Args {
 /// # Errors
 /// With exit code 3 or 4 if it cannot run, or why it ended early.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    if let Some(What::Size(args)) = args.what {
-        let answer = size(&args.request).map_err(|error| Failure::saying(Cause::Plan, error))?;
-        return args.format.print(&answer, show::size);
-    }
-    let mut request = args.request;
-    request.command = Session::command_line();
-    request.lists_requests = args.mlperf_output.is_some();
-    let folder = request.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
+    let (workload, run, output, mlperf) = match args.what {
+        What::Size(args) => {
+            let answer = size(&args.request).map_err(|error| Failure::saying(Cause::Plan, error))?;
+            return args.format.print(&answer, show::size);
+        }
+        What::Mlperf(args) => {
+            let MlperfArgs { of_run: RunArgs { workload, run, output }, mlperf_output } = *args;
+            if workload.closed && (workload.tune.seed, workload.tune.concurrent_writes) != (None, None)
+            {
+                let what = "--closed fixes seed and concurrent-writes";
+                return Err(Failure::usage(what).with_help("leave them out of --tune"));
+            }
+            (Workload::Mlperf(workload), run, output, mlperf_output)
+        }
+        What::Serving(args) => (Workload::Serving(args.workload), args.run, args.output, None),
+        What::Replay(args) => (Workload::Replay(args.workload), args.run, args.output, None),
+    };
+    let command = Session::command_line();
+    let lists_requests = mlperf.is_some();
+    let request = KvcacheRequest { workload, run, command, lists_requests, rank: None };
+    run_workload(request, output, mlperf, session)
+}
+
+/// Runs a workload, or prints its plan.
+fn run_workload(
+    mut request: KvcacheRequest,
+    output: OutputArgs,
+    mlperf_output: Option<PathBuf>,
+    session: &Session,
+) -> Result<(), Failure> {
+    let folder = request.run.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.
-    let peers = session.peers(request.local_storage)?;
-    let path = request.serving.path.unwrap_or_default();
-    let device = request.serving.device.as_ref();
+    let peers = session.peers(request.run.local_storage)?;
+    let chunks = request.chunks();
+    let path = chunks.and_then(|chunks| chunks.path).unwrap_or_default();
+    let device = chunks.and_then(|chunks| chunks.device.as_ref());
     let host = session.facts_of_path(path, device, std::slice::from_ref(&folder));
     let host = peers.agree_on(host, |_| agreement::asked(&request))?;
     request.rank = (!peers.is_alone()).then(|| session.group.rank());
-    if request.dry_run && request.find_max {
-        request.threads = Some(FIRST_SERVERS);
+    if let (true, Workload::Serving(serving)) = (request.run.dry_run, &mut request.workload)
+        && serving.find_max
+    {
+        serving.concurrency = Some(FIRST_SERVERS);
         output::say(format!(
             "--find-max: this is its first run, of {FIRST_SERVERS} servers; its result decides which \
              numbers are tried next"
         ));
     }
-    let beside = args.output.beside(places(), args.mlperf_output.as_deref());
+    let beside = output.beside(places(), mlperf_output.as_deref());
     let trace = peers.agree_on(trace_of(&request, session), same_trace)?;
     let own_folder = request.own_folder();
     let plan = |look: ScanDepth| {
@@ -147,26 +200,26 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let facts = agreement::share(KvcacheFacts { trace: trace.clone(), ..facts }, &peers);
         Ok::<_, Failure>(resolve(&request, &host, Some(&facts), &beside))
     };
-    if request.find_max && !request.dry_run {
-        return find_max(args.output, &request, &host, (&peers, session));
+    if request.finds_max() && !request.run.dry_run {
+        return find_max(output, &request, &host, (&peers, session));
     }
-    if request.dry_run {
+    if request.run.dry_run {
         // One for all of them.
         let shown = session
             .group
             .leads()
-            .then(|| args.output.dry_run(plan(ScanDepth::Only)?, request.closed, dry_run));
+            .then(|| output.dry_run(plan(ScanDepth::Only)?, request.is_closed(), dry_run));
         return shown.unwrap_or(Ok(()));
     }
     // Nothing is written before checks that need no writes have passed.
     peers.agree(plan(ScanDepth::Only).and_then(|one| Ok(one.planned()?)))?;
     peers.check_shared(&session.storage.nearest(folder.folder())?)?;
-    let delivery = peers.agree(args.output.open(ReportKind::Kvcache))?;
+    let delivery = peers.agree(output.open(ReportKind::Kvcache))?;
     let mut plan = peers.agree(plan(ScanDepth::AndTry).and_then(|one| Ok(one.planned()?)))?;
     plan.warnings.extend(peers.local_warning("has its objects on storage of its own"));
     plan.warnings.extend(peers.warnings());
-    let name = if plan.request.closed { "closed".to_string() } else { plan.name() };
-    let outputs = (&delivery, args.mlperf_output.as_deref());
+    let name = if plan.request.is_closed() { "closed".to_string() } else { plan.name() };
+    let outputs = (&delivery, mlperf_output.as_deref());
     let outputs = Outputs::create(&name, outputs, (&peers, session))?;
     let start = Start {
         opening: output::drawn(&opening(&plan)),
@@ -241,7 +294,7 @@ impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
 /// What cuFile needs to know before it opens, if chunks move through it.
 fn cufile(plan: &KvcachePlan) -> Option<(bool, Vec<DeviceId>)> {
     let devices = || plan.transport.accelerators().collect();
-    plan.transport.path.needs_cufile().then(|| (plan.request.serving.require.is_some(), devices()))
+    plan.transport.path.needs_cufile().then(|| (plan.request.requires_gds(), devices()))
 }
 
 /// What a trace must have in common on all hosts: each reads its own file.
@@ -257,11 +310,11 @@ fn same_trace(trace: &Option<TraceFacts>) -> Vec<ConsistencyField> {
 /// # Errors
 /// If it cannot be read. What is wrong in it is a problem of the plan.
 fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceFacts>, Failure> {
-    let Some(file) = &request.trace else { return Ok(None) };
+    let Workload::Replay(replay) = &request.workload else { return Ok(None) };
     // An unknown model is a problem of the plan.
-    let Ok(model) = Model::named(request.model_of_trace()) else { return Ok(None) };
-    let found =
-        scan_trace(&*session.storage, file.folder(), &model, request.serving.block_tokens());
-    let help = "name the file of a trace that you may read: --trace FILE";
+    let Ok(model) = Model::named(request.model()) else { return Ok(None) };
+    let (file, block_tokens) = (replay.trace.folder(), replay.chunks.block_tokens());
+    let found = scan_trace(&*session.storage, file, &model, block_tokens);
+    let help = "name the file of a trace that you may read: `stormlp kvcache replay FILE`";
     found.map(Some).map_err(|error| error.not_started().with_help(help))
 }
