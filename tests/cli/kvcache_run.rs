@@ -82,7 +82,8 @@ fn a_report_shows_in_every_format() {
 #[test]
 fn a_plan_is_printed_and_nothing_is_made() {
     let dir = TempDir::new_in(".").unwrap();
-    let plan = ["kvcache", "mlperf", "--closed", "--dry-run", "--dir", "objects", "--format", "json"];
+    let plan =
+        ["kvcache", "mlperf", "--closed", "--dry-run", "--dir", "objects", "--format", "json"];
     let results = ["--results-dir", "/dev/shm"];
     let ran = stormlp().current_dir(&dir).args(plan).args(results).assert();
     let json: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();

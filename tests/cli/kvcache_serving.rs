@@ -187,7 +187,8 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
         r#"{"timestamp": 950, "input_length": 128, "output_length": 5, "hash_ids": [7, 5]}"#,
     ];
     fs::write(dir.path().join("moon.jsonl"), lines.join("\n")).unwrap();
-    let json = served(dir.path(), "replay moon.jsonl --model tiny-1b --chunk-tokens 64 --layout files");
+    let json =
+        served(dir.path(), "replay moon.jsonl --model tiny-1b --chunk-tokens 64 --layout files");
     assert_eq!(json["plan"]["trace"]["format"], "mooncake");
     let trial = &json["trials"][0];
     assert_eq!(count(&trial["requests"], "served"), 3);

@@ -89,7 +89,10 @@ fn replay(
         }
         if trace.format != TraceFormat::Burstgpt && memory_bytes.is_some() {
             problems.plan(
-                format!("--cpu-cache: a trace of {} says itself what goes to storage", trace.format),
+                format!(
+                    "--cpu-cache: a trace of {} says itself what goes to storage",
+                    trace.format
+                ),
                 "leave --cpu-cache out",
             );
         }
@@ -394,7 +397,8 @@ mod tests {
         let host = HostFacts { open_files_limit: 1024, ..stormlp_fixtures::host() };
         let found = |depth: u32| {
             let chunks = ChunkRequest { queue_depth: Some(depth), ..ChunkRequest::default() };
-            let workload = Workload::Serving(ServingRequest { chunks, ..ServingRequest::default() });
+            let workload =
+                Workload::Serving(ServingRequest { chunks, ..ServingRequest::default() });
             let request = KvcacheRequest { workload, ..request() };
             resolve(&request, &host, Some(&facts()), &[]).problems
         };

@@ -37,7 +37,9 @@ pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
 }
 
 /// What a run of chunks must not do without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
@@ -230,9 +232,7 @@ impl ChunkRequest {
                 || self.prefill_tokens_per_second.is_some(),
             prefixes: prompts.map_or(0, |prompts| prompts.prefixes.unwrap_or(PREFIXES)),
             prefix_tokens,
-            reads_per_prefix: prompts
-                .and_then(|prompts| prompts.reuse)
-                .unwrap_or(READS_PER_PREFIX),
+            reads_per_prefix: prompts.and_then(|prompts| prompts.reuse).unwrap_or(READS_PER_PREFIX),
             new_tokens: prompts.map_or(0, |prompts| prompts.new_tokens.unwrap_or(NEW_TOKENS)),
             requests_per_second,
             prefill_tokens_per_second: self.prefill_tokens_per_second,

@@ -62,7 +62,9 @@ pub(super) fn decide(
     let depth = if blocks { 1 } else { request.depth() };
     if let Some(given) = request.queue_depth.filter(|given| *given as usize > depth) {
         let (by, remedy) = match path.has_engine() {
-            true => (format!("engine {}", bare.engine), "use --engine uring, or a higher --concurrency"),
+            true => {
+                (format!("engine {}", bare.engine), "use --engine uring, or a higher --concurrency")
+            }
             false => (format!("path {path}"), "use a higher --concurrency"),
         };
         let what = format!("--queue-depth {given}: {by} has one transfer in flight per prompt");
@@ -128,7 +130,8 @@ mod tests {
         let request = KvcacheRequest { run, ..KvcacheRequest::default() };
         let mut problems = Problems::default();
         let load = ServingPlan::fixture();
-        let (decided, _) = decide((&request, &chunks), &load, &stormlp_fixtures::host(), &mut problems);
+        let (decided, _) =
+            decide((&request, &chunks), &load, &stormlp_fixtures::host(), &mut problems);
         (decided, problems)
     }
 

@@ -19,8 +19,8 @@ use super::chunk_files::ServingState;
 use super::error::KvcacheError;
 use super::trials::RunFolder;
 use crate::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, MOST_WORKERS, TriedServers,
-    Workload, expected_seconds, resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, MOST_WORKERS, TriedServers, Workload,
+    expected_seconds, resolve,
 };
 use crate::report::{KvcacheReport, KvcacheResults, ended as ended_early, tried_servers};
 

@@ -13,7 +13,10 @@ use stormlp_transfer::storage::{Disk, Storage};
 use tempfile::TempDir;
 
 use super::*;
-use crate::plan::{Content, KvcachePlan, KvcacheRequest, MlperfRequest, Model, Noise, RunRequest, Workload, resolve};
+use crate::plan::{
+    Content, KvcachePlan, KvcacheRequest, MlperfRequest, Model, Noise, RunRequest, Workload,
+    resolve,
+};
 use crate::report::{KvcacheReport, Timed};
 
 /// A request for a short run of small objects in `folder`.

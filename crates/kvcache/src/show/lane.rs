@@ -253,7 +253,7 @@ mod tests {
         third.plan.transport.queue_depth = 9;
         let found = differences(&KvcacheResults::work(&one), &KvcacheResults::work(&third));
         let names: Vec<&str> = found.iter().map(|one| one.setting.as_str()).collect();
-        let expected = 
+        let expected =
             ["--chunk-tokens", "--tune writers", "--queue-depth", "--capacity", "--prefill-rate"];
         assert_eq!(names, expected, "{found:?}");
         // Of runs that are no searches, servers are part of the load.

@@ -182,8 +182,8 @@ fn headline(report: &KvcacheReport) -> String {
         let p95 =
             p95.map(|ms| format!(", {largest}P95 of reading an object{of} {}", seconds_of(ms)));
         let p95 = p95.unwrap_or_default();
-        let rates = rates_of(summary)
-            .map(|(verb, rate)| format!("{verb} {} {}", rate.text(), rate.unit));
+        let rates =
+            rates_of(summary).map(|(verb, rate)| format!("{verb} {} {}", rate.text(), rate.unit));
         let rates: Vec<String> = rates.collect();
         Some(match rates.is_empty() {
             true => format!("{name}moved nothing before the time was over"),

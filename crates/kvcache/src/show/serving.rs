@@ -24,11 +24,8 @@ pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts
         Layout::Files => "one file each".to_string(),
         Layout::Packed => format!("{} per file", load.chunks_per_file()),
     };
-    let chunks = format!(
-        "in {}-token chunks of {}, {layout}",
-        load.chunk_tokens,
-        size_of(load.chunk_bytes)
-    );
+    let chunks =
+        format!("in {}-token chunks of {}, {layout}", load.chunk_tokens, size_of(load.chunk_bytes));
     if load.prefixes == 0 {
         return facts.add("prefixes", format!("those of the trace, {chunks}"));
     }
@@ -65,7 +62,10 @@ pub(super) fn transfers(plan: &KvcachePlan) -> String {
     };
     let writers = plan.serving.as_ref().map_or(0, |load| u64::from(load.writers));
     let writers = counted(writers, "background writer");
-    format!("path {path}{by}{into}, {} per call; {cold}; {writers}", ByteSize(transport.chunk_bytes))
+    format!(
+        "path {path}{by}{into}, {} per call; {cold}; {writers}",
+        ByteSize(transport.chunk_bytes)
+    )
 }
 
 /// All loads of all trials.
@@ -97,9 +97,9 @@ impl SlowestLoads {
 
     fn to_text(&self) -> String {
         let what = if self.is_p95 { "P95" } else { "at most" };
-        let against = self.computing_ms.map_or(String::new(), |computing| {
-            format!(" against {}", seconds_of(computing))
-        });
+        let against = self
+            .computing_ms
+            .map_or(String::new(), |computing| format!(" against {}", seconds_of(computing)));
         format!("{what} {}{against} for {} tokens", seconds_of(self.ms), self.tokens)
     }
 }

@@ -59,7 +59,11 @@ fn all() -> Vec<Offer> {
         ("train", "verify", vec!["none", "size", "crc"]),
         ("datagen", "verify_objects", vec!["none", "size", "crc"]),
         ("train", "path", paths),
-        ("checkpoint kvcache/serving kvcache/replay", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
+        (
+            "checkpoint kvcache/serving kvcache/replay",
+            "path",
+            vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"],
+        ),
         ("datagen", "content", vec!["random", "constant"]),
         ("plan", "client", Client::NAMES.to_vec()),
         ("checkpoint", "model", builtin::names().collect()),

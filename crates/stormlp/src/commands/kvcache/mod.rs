@@ -144,12 +144,14 @@ impl Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let (workload, run, output, mlperf) = match args.what {
         What::Size(args) => {
-            let answer = size(&args.request).map_err(|error| Failure::saying(Cause::Plan, error))?;
+            let answer =
+                size(&args.request).map_err(|error| Failure::saying(Cause::Plan, error))?;
             return args.format.print(&answer, show::size);
         }
         What::Mlperf(args) => {
             let MlperfArgs { of_run: RunArgs { workload, run, output }, mlperf_output } = *args;
-            if workload.closed && (workload.tune.seed, workload.tune.concurrent_writes) != (None, None)
+            if workload.closed
+                && (workload.tune.seed, workload.tune.concurrent_writes) != (None, None)
             {
                 let what = "--closed fixes seed and concurrent-writes";
                 return Err(Failure::usage(what).with_help("leave them out of --tune"));
