@@ -50,7 +50,7 @@ pub use prompts::{Prompt, Prompts};
 pub use request::{KvcacheRequest, Profile, RunRequest};
 pub use resolve::resolve;
 pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
-pub use serving_request::{ChunkNeed, ChunkRequest, ServingRequest, ServingTune};
+pub use serving_request::{ChunkRequest, ServingRequest, ServingTune};
 pub use size::{Fits, ObjectSize, Size, SizeRequest, size};
 pub use trace::{
     BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,

@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Problems;
-use stormlp_core::names::{Named, unknown};
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::path::PathKind;
 use stormlp_core::telemetry::Telemetry;
-use stormlp_core::transport::{Devices, EngineChoice};
+use stormlp_core::transport::{Devices, EngineChoice, Requirement};
 use stormlp_core::tune::Tuned;
-use strum::{Display, EnumString, VariantNames};
 
 use super::model::Model;
 use super::options::MOST_WORKERS;
@@ -34,22 +32,6 @@ const LONGEST_OF_TRACE: u32 = 1 << 18;
 /// Parses a factor or a rate.
 pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
     within(str::parse::<f64>, 1e-3..=1e6, "0.001 to 1000000")(text)
-}
-
-/// What a run of chunks must not do without.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames,
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
-pub enum ChunkNeed {
-    /// GPUDirect Storage.
-    Gds,
-}
-
-impl Named for ChunkNeed {
-    const WHAT: &'static str = "a requirement";
 }
 
 /// How chunks of prefixes are kept and moved. `None` is the default.
@@ -89,8 +71,8 @@ pub struct ChunkRequest {
     pub device: Option<Devices>,
 
     /// Fail instead of falling back: gds
-    #[arg(long, value_name = "LIST", help_heading = "Transfers", value_delimiter = ',')]
-    pub require: Vec<ChunkNeed>,
+    #[arg(long, value_name = "gds", help_heading = "Transfers", value_parser = Requirement::gds)]
+    pub require: Option<Requirement>,
 }
 
 /// Options of `kvcache serving`. `None` is the default.
@@ -190,7 +172,7 @@ impl ChunkRequest {
 
     /// Whether the path must not fall back from GPUDirect Storage.
     pub fn requires_gds(&self) -> bool {
-        self.require.contains(&ChunkNeed::Gds)
+        self.require.is_some()
     }
 
     /// Transfers in flight that are asked for.

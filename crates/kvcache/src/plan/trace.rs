@@ -411,7 +411,7 @@ mod tests {
         assert!(found[1].at_ns.abs_diff(250_000_000) < 1000, "{found:?}");
         let other = read("llama3.1-8b", &text).unwrap_err();
         assert_eq!(other.line, 2);
-        assert!(other.what.contains("name the model"), "{other:?}");
+        assert!(other.what.contains("use --model"), "{other:?}");
     }
 
     #[test]
@@ -463,7 +463,7 @@ mod tests {
         let whole = io("1,Write,0,Tier-2,a,Prefill");
         assert!(whole.contains("Object_Size_Bytes: 0 is not a whole number of tokens"), "{whole}");
         let other = read("llama3.1-8b", &format!("{IO_HEADER}\n1,Write,24576,Tier-2,a,Prefill\n"));
-        assert!(other.unwrap_err().what.contains("stormlp kvcache MODEL"));
+        assert!(other.unwrap_err().what.contains("use --model"));
         let huge = io(&format!("1,Write,{},Tier-2,a,Prefill", 24576u64 << 40));
         assert!(huge.contains("Object_Size_Bytes: ") && huge.contains("is more than"), "{huge}");
         assert!(wrong("time,tokens\n").contains("line 1: no known trace begins like this"));

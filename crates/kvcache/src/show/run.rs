@@ -361,7 +361,7 @@ mod tests {
     fn the_largest_p95_of_several_trials_is_called_that() {
         let mut report = fixtures::report();
         let told = headline(&report);
-        assert!(told.contains(", largest P95 of reading an object in a trial "), "{told}");
+        assert!(told.contains(", largest P95 of reading an object in a run "), "{told}");
         report.results.trials.truncate(1);
         report.results.passes = crate::report::summarise(&report.results.trials, 1);
         assert!(headline(&report).contains(", P95 of reading an object "), "{}", headline(&report));
