@@ -71,7 +71,7 @@ pub struct ChunkRequest {
     pub device: Option<Devices>,
 
     /// Fail instead of falling back: gds
-    #[arg(long, value_name = "gds", help_heading = "Transfers", value_parser = Requirement::gds)]
+    #[arg(long, value_name = "gds", help_heading = "Transfers", value_parser = Requirement::of_cufile)]
     pub require: Option<Requirement>,
 }
 
