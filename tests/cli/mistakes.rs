@@ -49,7 +49,7 @@ const MISTAKES: [(&str, i32, &str); 50] = [
     ("train unet3d --params train.epochs=1 train.seed=7", 2, "use --params train.seed=7"),
     ("train unet3d --path null --cache cold", 2, "--cache has no effect"),
     ("kvcache --cache-dir x", 2, "--cache-dir is --dir here"),
-    ("kvcache", 2, "stormlp kvcache <COMMAND>"),
+    ("kvcache", 2, "stormlp kvcache [OPTIONS] <COMMAND>"),
     ("kvcache llama3.1-8b", 2, "such as `stormlp kvcache serving llama3.1-8b`"),
     ("kvcache mlperf llama3-8b", 3, "use `llama3.1-8b`"),
     ("checkpoint llama3.1-8b", 3, "`stormlp checkpoint llama3-8b`"),

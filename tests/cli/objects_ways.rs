@@ -186,12 +186,12 @@ fn what_only_objects_have_is_refused_for_files() {
         ("gds --dir here --path cpu --checksum crc", "checksum `crc` is for objects"),
         ("gds --dir here --path cpu --checksum none", "checksum `none` is for objects"),
         ("checkpoint tiny.yaml --dir here --checksum crc", "checksum `crc` is for objects"),
-        ("datagen unet3d --dir here --files 1 --verify-objects crc", "no effect on files"),
-        ("datagen unet3d --dir here --files 1 --verify-objects content", "use none, size or crc"),
-        ("datagen unet3d --dir here --files 1 --verify --resume", "cannot be used with"),
+        ("datagen unet3d --dir here --files 1 --checksum crc", "no effect on files"),
+        ("datagen unet3d --dir here --files 1 --checksum content", "use none, size or crc"),
+        ("datagen unet3d --dir here --files 1 --check --resume", "cannot be used with"),
         ("kvcache serving --dir here --engine tokio-uring", "no path for chunks"),
-        ("gds --dir s3://bucket/p --verify md5", "is not a way to verify"),
-        ("gds --dir s3://bucket/p --verify sha", "is not a way to verify"),
+        ("gds --dir s3://bucket/p --checksum md5", "is not a way to verify"),
+        ("gds --dir s3://bucket/p --checksum content", "--verify compares every byte"),
     ] {
         let (code, out, error) = run(&server, arguments);
         assert!(code == 2 || code == 3, "{arguments}: {code} {out}{error}");

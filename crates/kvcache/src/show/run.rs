@@ -152,7 +152,7 @@ fn served(document: &mut Document, report: &KvcacheReport) {
         requests.fold((0, 0), |(begun, served), one| (begun + one.begun, served + one.served));
     let meaning = match (served as f64) < ALL_SERVED * begun as f64 {
         true => format!(
-            "{} of {} requests were served: MLPerf offers more load than storage serves, so compare \
+            "{} of {} requests were served in time: MLPerf offers more load than storage serves, so compare \
              the bandwidth and the P95",
             thousands(served),
             thousands(begun)
