@@ -3,7 +3,7 @@
 use crate::stormlp;
 
 /// What is typed, the exit code, and what the answer has to name.
-const MISTAKES: [(&str, i32, &str); 50] = [
+const MISTAKES: [(&str, i32, &str); 54] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
