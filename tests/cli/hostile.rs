@@ -220,7 +220,7 @@ fn the_folder_itself_may_be_a_link() {
     place.run("clean data").success();
     assert!(!place.path("disk/stormlp.0").exists());
     place.run(DATAGEN).success();
-    place.run(&format!("{DATAGEN} --verify")).success();
+    place.run(&format!("{DATAGEN} --check")).success();
 }
 
 #[test]
