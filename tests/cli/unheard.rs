@@ -87,10 +87,10 @@ fn work_completes_whoever_listens() {
         --params dataset.record_length_bytes_stdev=0 --dir data";
     for redirections in DEAF {
         let folder = folder();
-        let steps = [small, &format!("{small} --verify"), "clean data"];
+        let steps = [small, &format!("{small} --check"), "clean data"];
         for words in steps
             .iter()
-            .filter(|words| !words.contains("verify") || !redirections.contains(">/dev/full"))
+            .filter(|words| !words.contains("check") || !redirections.contains(">/dev/full"))
         {
             let (code, said) = run(folder.path(), words, redirections);
             assert_eq!(code, 0, "{words} {redirections}: {said}");
