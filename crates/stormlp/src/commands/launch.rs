@@ -14,6 +14,7 @@ use crate::output;
 #[command(after_help = "\
 Examples:
   stormlp launch h1,h2
+  stormlp launch 10.0.0.1,10.0.0.2,10.0.0.3
   stormlp launch ./hostfile                   one host per line")]
 pub(crate) struct Args {
     /// Hosts, separated by commas, or a hostfile
