@@ -1,11 +1,11 @@
-//! How transferred data is checked: the option `--verify`.
+//! How transfers of objects are checked: the option `--checksum`.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::names::{Named, unknown};
 
-/// How transferred data is checked. Lengths of files and objects always are.
+/// How transfers of objects are checked. Lengths always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -21,8 +21,6 @@ pub enum Verify {
     /// Objects: their checksums too. Each is sent with its checksum, and compared with the
     /// endpoint's when all of it is read.
     Crc,
-    /// Every byte is compared with the data written.
-    Content,
 }
 
 impl Named for Verify {
@@ -36,38 +34,17 @@ impl Verify {
         self.into()
     }
 
-    /// Parses a check of objects, the value of `--checksum`.
+    /// Parses the value of `--checksum`.
     ///
     /// # Errors
     /// If it is not the name of one.
     pub fn of_objects(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(Self::Content) => Err(
+        match text {
+            "content" => Err(
                 "use none, size or crc; --verify compares every byte, as does `datagen --check`"
                     .into(),
             ),
-            parsed => parsed,
-        }
-    }
-
-    /// Whether every byte is compared with the data written.
-    pub fn is_of_content(self) -> bool {
-        self == Self::Content
-    }
-
-    /// The way in which `asked` says whether every byte is compared.
-    #[must_use]
-    pub fn of_content(asked: bool) -> Self {
-        if asked { Self::Content } else { Self::default() }
-    }
-
-    /// Its setting in words: on, where every byte is compared.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Content => "on",
-            Self::Size => "off",
-            Self::None | Self::Crc => self.name(),
+            text => text.parse(),
         }
     }
 

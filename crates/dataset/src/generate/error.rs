@@ -180,7 +180,7 @@ impl GenerateError {
                 format!("{LARGER_FILES}, then continue with `{resume}`")
             }
             Self::Occupied { resumable: true, .. } => format!(
-                "`{resume}` continues or repairs it, `--verify` checks it, `--overwrite` recreates \
+                "`{resume}` continues or repairs it, `--check` checks it, `--overwrite` recreates \
                  it"
             ),
             Self::Occupied { .. } => {
@@ -198,7 +198,7 @@ impl GenerateError {
                 "free some space, choose another --dir, or use fewer --files".to_string()
             }
             Self::Stopped { wrote: true, .. } => format!("continue with `{resume}`"),
-            Self::Stopped { .. } => "no file was changed; --verify starts over".to_string(),
+            Self::Stopped { .. } => "no file was changed; --check starts over".to_string(),
             Self::File(_) | Self::Manifest(_) if self.is_full() => format!(
                 "free some space and continue with `{resume}`; the files made so far are complete"
             ),

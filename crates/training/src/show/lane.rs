@@ -102,7 +102,7 @@ impl Lane for TrainResults {
         settings.add("client", client, &["client"]);
         settings.add("cold", switch(plan.request.is_cold()), &[]);
         if plan.request.checksum != Verify::default() {
-            settings.add("checksum", plan.request.checksum.words(), &[]);
+            settings.add("checksum", plan.request.checksum.name(), &[]);
         }
         settings
     }
