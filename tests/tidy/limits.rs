@@ -10,20 +10,20 @@ use crate::{assert_none, documentation_pages, files, help, read, root};
 /// Lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
     ("checkpoint", 6353),
-    ("core", 6427),
+    ("core", 6411),
     ("dataset", 6136),
     ("hosts", 3081),
-    ("kvcache", 6975),
+    ("kvcache", 6976),
     ("matrix", 8495),
     ("mlperf", 5185),
     ("planner", 3870),
     ("show", 5555),
-    ("stormlp", 6081),
+    ("stormlp", 6083),
     ("training", 12181),
     ("transfer", 14221),
 ];
 /// Lines of code of all crates.
-const ALL_CRATES: usize = 84560;
+const ALL_CRATES: usize = 84547;
 /// Options that `--help` lists, `--help` itself included, for each command and subcommand.
 const OPTIONS: &[(&str, usize)] = &[
     ("calibrate-dlio", 10),
@@ -87,7 +87,7 @@ const LONG_FUNCTION: usize = 60;
 /// Groups of files that import each other.
 const CIRCLES: usize = 0;
 /// Names that more than one type bears.
-const SHARED_NAMES: usize = 104;
+const SHARED_NAMES: usize = 103;
 
 const REMEDY: &str =
     "remove something, or raise the limit in a commit of its own that says what it buys";

@@ -12,7 +12,7 @@ use super::facts::KvcacheFacts;
 use super::kvcache_plan::KvcachePlan;
 use super::request::KvcacheRequest;
 use super::serving_request::ChunkRequest;
-use super::workload::Workload;
+use super::workload::KvcacheWorkload;
 
 /// Open files of a thread (a file, its duplicate, its ring), and of everything else.
 const FILES_OF_WORKER: u64 = 3;
@@ -27,7 +27,7 @@ pub(super) fn idle_options(
 ) {
     let is_bucket = request.own_folder().names_objects();
     let writers = match &request.workload {
-        Workload::Replay(replay) => replay.tune.writers,
+        KvcacheWorkload::Replay(replay) => replay.tune.writers,
         _ => None,
     };
     let of_chunks = writers.is_some()

@@ -56,4 +56,4 @@ pub use trace::{
     BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,
 };
 pub use users::{Class, User, draw};
-pub use workload::{MlperfRequest, MlperfTune, ReplayRequest, Speed, Workload};
+pub use workload::{KvcacheWorkload, MlperfRequest, MlperfTune, ReplayRequest, Speed};

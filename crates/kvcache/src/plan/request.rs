@@ -11,7 +11,7 @@ use strum::Display;
 
 use super::options::{MOST_SECONDS, OPTIONS, SEED};
 use super::serving_request::ChunkRequest;
-use super::workload::Workload;
+use super::workload::KvcacheWorkload;
 
 /// Listed after the options of the same heading that all commands have.
 const LAST: usize = 99;
@@ -88,7 +88,7 @@ pub struct RunRequest {
 #[serde(default)]
 pub struct KvcacheRequest {
     /// The workload with its options.
-    pub workload: Workload,
+    pub workload: KvcacheWorkload,
 
     /// The other options.
     #[serde(flatten)]
@@ -120,18 +120,18 @@ impl KvcacheRequest {
     /// Whose workload it is.
     pub fn profile(&self) -> Profile {
         match &self.workload {
-            Workload::Mlperf(_) => Profile::MlperfV3,
-            Workload::Serving(_) => Profile::Serving,
-            Workload::Replay(_) => Profile::Replay,
+            KvcacheWorkload::Mlperf(_) => Profile::MlperfV3,
+            KvcacheWorkload::Serving(_) => Profile::Serving,
+            KvcacheWorkload::Replay(_) => Profile::Replay,
         }
     }
 
     /// The seed of this process: as in the original, each rank has the next one.
     pub fn own_seed(&self) -> u32 {
         let seed = match &self.workload {
-            Workload::Mlperf(of) => of.tune.seed,
-            Workload::Serving(of) => of.tune.seed,
-            Workload::Replay(of) => of.tune.seed,
+            KvcacheWorkload::Mlperf(of) => of.tune.seed,
+            KvcacheWorkload::Serving(of) => of.tune.seed,
+            KvcacheWorkload::Replay(of) => of.tune.seed,
         };
         seed.unwrap_or(SEED).wrapping_add(self.rank.unwrap_or(0))
     }
@@ -139,9 +139,9 @@ impl KvcacheRequest {
     /// The interval of samples.
     pub fn telemetry(&self) -> Telemetry {
         match &self.workload {
-            Workload::Mlperf(of) => of.tune.telemetry,
-            Workload::Serving(of) => of.tune.telemetry,
-            Workload::Replay(of) => of.tune.telemetry,
+            KvcacheWorkload::Mlperf(of) => of.tune.telemetry,
+            KvcacheWorkload::Serving(of) => of.tune.telemetry,
+            KvcacheWorkload::Replay(of) => of.tune.telemetry,
         }
     }
 
@@ -154,9 +154,9 @@ impl KvcacheRequest {
     /// The name of the model of prompts or of a trace.
     pub fn model(&self) -> &str {
         let typed = match &self.workload {
-            Workload::Mlperf(of) => &of.model,
-            Workload::Serving(of) => &of.model,
-            Workload::Replay(of) => &of.model,
+            KvcacheWorkload::Mlperf(of) => &of.model,
+            KvcacheWorkload::Serving(of) => &of.model,
+            KvcacheWorkload::Replay(of) => &of.model,
         };
         typed.as_deref().unwrap_or(OPTIONS[0].model)
     }
@@ -164,28 +164,28 @@ impl KvcacheRequest {
     /// How chunks are kept and moved, if prompts load prefixes or may.
     pub fn chunks(&self) -> Option<&ChunkRequest> {
         match &self.workload {
-            Workload::Mlperf(_) => None,
-            Workload::Serving(of) => Some(&of.chunks),
-            Workload::Replay(of) => Some(&of.chunks),
+            KvcacheWorkload::Mlperf(_) => None,
+            KvcacheWorkload::Serving(of) => Some(&of.chunks),
+            KvcacheWorkload::Replay(of) => Some(&of.chunks),
         }
     }
 
     /// The trace to replay.
     pub fn trace(&self) -> Option<&Location> {
         match &self.workload {
-            Workload::Replay(of) => Some(&of.trace),
+            KvcacheWorkload::Replay(of) => Some(&of.trace),
             _ => None,
         }
     }
 
     /// Whether it follows MLPerf's closed rules.
     pub fn is_closed(&self) -> bool {
-        matches!(&self.workload, Workload::Mlperf(of) if of.closed)
+        matches!(&self.workload, KvcacheWorkload::Mlperf(of) if of.closed)
     }
 
     /// Whether it searches for the most servers.
     pub fn finds_max(&self) -> bool {
-        matches!(&self.workload, Workload::Serving(of) if of.find_max)
+        matches!(&self.workload, KvcacheWorkload::Serving(of) if of.find_max)
     }
 
     /// Whether the path must not fall back from GPUDirect Storage.

@@ -24,7 +24,7 @@ use super::serving_request::{ChunkRequest, ServingRequest};
 use super::trace::TraceFormat;
 use super::transport;
 use super::users::{User, draw};
-use super::workload::{MlperfRequest, ReplayRequest, Workload};
+use super::workload::{KvcacheWorkload, MlperfRequest, ReplayRequest};
 
 /// Share of the free space that objects fill in a closed run, as in the original.
 const CLOSED_SHARE_OF_FREE: f64 = 0.95;
@@ -43,15 +43,15 @@ pub fn resolve(
     let mut problems = Problems::default();
     let trace = facts.and_then(|facts| facts.trace.as_ref());
     let prompts = match &request.workload {
-        Workload::Serving(serving) => Some(Some(serving)),
+        KvcacheWorkload::Serving(serving) => Some(Some(serving)),
         _ => trace.filter(|trace| trace.format == TraceFormat::Mooncake).map(|_| None),
     };
     let passes = match &request.workload {
-        Workload::Mlperf(options) => passes(request, options, &mut problems),
-        Workload::Serving(serving) => {
+        KvcacheWorkload::Mlperf(options) => passes(request, options, &mut problems),
+        KvcacheWorkload::Serving(serving) => {
             threads_only(request, (serving.concurrency, 0, 0), &mut problems)
         }
-        Workload::Replay(replay) => self::replay(request, replay, trace, &mut problems),
+        KvcacheWorkload::Replay(replay) => self::replay(request, replay, trace, &mut problems),
     };
     idle_options(request, prompts.is_some(), &mut problems);
     if !problems.is_empty() {
@@ -112,9 +112,9 @@ fn serving(
     let Some(pass) = plan.passes.first_mut() else { return };
     let is_paced = plan.trace.as_ref().is_some_and(|trace| trace.paced_seconds().is_some());
     let (loaders, writers) = match &plan.request.workload {
-        Workload::Mlperf(_) => (None, None),
-        Workload::Serving(of) => (of.concurrency, of.tune.writers),
-        Workload::Replay(of) => (of.concurrency, of.tune.writers),
+        KvcacheWorkload::Mlperf(_) => (None, None),
+        KvcacheWorkload::Serving(of) => (of.concurrency, of.tune.writers),
+        KvcacheWorkload::Replay(of) => (of.concurrency, of.tune.writers),
     };
     let given = (is_paced, loaders, writers);
     let load = chunks.plan(&pass.model, prompts, given, plan.capacity_bytes, problems);
@@ -243,7 +243,7 @@ fn assemble(
         false => (run.runs.unwrap_or(1), run.pause_seconds.unwrap_or(0.0)),
     };
     let speed = match &request.workload {
-        Workload::Replay(replay) => replay.speed,
+        KvcacheWorkload::Replay(replay) => replay.speed,
         _ => None,
     };
     let trace = facts.and_then(|facts| facts.trace.as_ref()).map(|trace| TracePlan {
@@ -320,7 +320,11 @@ mod tests {
 
     fn of(workload: MlperfRequest) -> KvcacheRequest {
         let run = RunRequest { folder: Some(Location::from("objects")), ..RunRequest::default() };
-        KvcacheRequest { run, workload: Workload::Mlperf(workload), ..KvcacheRequest::default() }
+        KvcacheRequest {
+            run,
+            workload: KvcacheWorkload::Mlperf(workload),
+            ..KvcacheRequest::default()
+        }
     }
 
     fn resolved(request: &KvcacheRequest, facts: &KvcacheFacts) -> Resolution<KvcachePlan> {
@@ -398,7 +402,7 @@ mod tests {
         let found = |depth: u32| {
             let chunks = ChunkRequest { queue_depth: Some(depth), ..ChunkRequest::default() };
             let workload =
-                Workload::Serving(ServingRequest { chunks, ..ServingRequest::default() });
+                KvcacheWorkload::Serving(ServingRequest { chunks, ..ServingRequest::default() });
             let request = KvcacheRequest { workload, ..request() };
             resolve(&request, &host, Some(&facts()), &[]).problems
         };

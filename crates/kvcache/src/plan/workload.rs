@@ -17,7 +17,7 @@ use super::serving_request::{ChunkRequest, ServingRequest, ServingTune, parse_fa
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Workload {
+pub enum KvcacheWorkload {
     /// MLPerf Storage v3.0.
     Mlperf(MlperfRequest),
     /// Prompts of a serving engine.
@@ -26,13 +26,13 @@ pub enum Workload {
     Replay(ReplayRequest),
 }
 
-impl Default for Workload {
+impl Default for KvcacheWorkload {
     fn default() -> Self {
         Self::Mlperf(MlperfRequest::default())
     }
 }
 
-impl Workload {
+impl KvcacheWorkload {
     /// The name of its subcommand.
     pub fn name(&self) -> &'static str {
         match self {

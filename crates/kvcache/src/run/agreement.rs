@@ -5,7 +5,7 @@ use stormlp_core::difference::ConsistencyField;
 use stormlp_hosts::consistency_fields;
 use stormlp_hosts::peers::Peers;
 
-use crate::plan::{KvcacheFacts, KvcacheRequest, Workload};
+use crate::plan::{KvcacheFacts, KvcacheRequest, KvcacheWorkload};
 
 /// Names of request fields that differ from their keys.
 const NAMES: [(&str, &str); 10] = [
@@ -24,9 +24,9 @@ const NAMES: [(&str, &str); 10] = [
 /// What must be equal on all hosts.
 pub fn asked(request: &KvcacheRequest) -> Vec<ConsistencyField> {
     let options = match &request.workload {
-        Workload::Mlperf(of) => consistency_fields::asked(of, &[], &NAMES),
-        Workload::Serving(of) => consistency_fields::asked(of, &[], &NAMES),
-        Workload::Replay(of) => consistency_fields::asked(of, &[], &NAMES),
+        KvcacheWorkload::Mlperf(of) => consistency_fields::asked(of, &[], &NAMES),
+        KvcacheWorkload::Serving(of) => consistency_fields::asked(of, &[], &NAMES),
+        KvcacheWorkload::Replay(of) => consistency_fields::asked(of, &[], &NAMES),
     };
     let mut fields = vec![("the workload".to_string(), request.workload.name().to_string())];
     fields.extend(consistency_fields::asked(&request.run, &[], &NAMES));

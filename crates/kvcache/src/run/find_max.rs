@@ -19,8 +19,8 @@ use super::chunk_files::ServingState;
 use super::error::KvcacheError;
 use super::trials::RunFolder;
 use crate::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, MOST_WORKERS, TriedServers, Workload,
-    expected_seconds, resolve,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, KvcacheWorkload, MOST_WORKERS,
+    TriedServers, expected_seconds, resolve,
 };
 use crate::report::{KvcacheReport, KvcacheResults, ended as ended_early, tried_servers};
 
@@ -41,7 +41,7 @@ impl SearchInput<'_> {
     /// What prevents it.
     pub fn plan(&self, servers: u32) -> Result<KvcachePlan, Problems> {
         let mut request = self.request.clone();
-        if let Workload::Serving(serving) = &mut request.workload {
+        if let KvcacheWorkload::Serving(serving) = &mut request.workload {
             serving.concurrency = Some(servers);
         }
         resolve(&request, self.host, Some(self.facts), &[]).planned()
@@ -91,7 +91,7 @@ pub fn find_max(
     let state = ServingState::new(place, (&first, pass, serving));
     let (most, limit) = asked.most();
     let confirm = match &first.request.workload {
-        Workload::Serving(serving) => serving.confirm.unwrap_or(CONFIRM_RUNS),
+        KvcacheWorkload::Serving(serving) => serving.confirm.unwrap_or(CONFIRM_RUNS),
         _ => CONFIRM_RUNS,
     };
     let mut finder = ServerFinder {

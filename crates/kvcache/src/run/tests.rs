@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::plan::{
-    Content, KvcachePlan, KvcacheRequest, MlperfRequest, Model, Noise, RunRequest, Workload,
+    Content, KvcachePlan, KvcacheRequest, KvcacheWorkload, MlperfRequest, Model, Noise, RunRequest,
     resolve,
 };
 use crate::report::{KvcacheReport, Timed};
@@ -27,7 +27,7 @@ fn request(folder: &Path, change: fn(&mut MlperfRequest, &mut RunRequest)) -> Kv
     let mut run = RunRequest::default();
     (run.duration_seconds, run.folder) = (Some(0.8), Some(Location::from(folder)));
     change(&mut options, &mut run);
-    KvcacheRequest { workload: Workload::Mlperf(options), run, ..KvcacheRequest::default() }
+    KvcacheRequest { workload: KvcacheWorkload::Mlperf(options), run, ..KvcacheRequest::default() }
 }
 
 fn plan(request: &KvcacheRequest) -> KvcachePlan {

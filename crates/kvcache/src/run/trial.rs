@@ -27,7 +27,8 @@ use super::trace::{Replay, TraceLines};
 use super::work::{Next, Work};
 use super::worker::{Shared, Worker};
 use crate::plan::{
-    Cache, Class, Load, Pass, ServingPlan, TraceReader, WRITE_QUEUE, Workload, draw, file_name,
+    Cache, Class, KvcacheWorkload, Load, Pass, ServingPlan, TraceReader, WRITE_QUEUE, draw,
+    file_name,
 };
 use crate::report::{DeviceBytes, RequestCounts, RequestSeconds};
 
@@ -231,7 +232,7 @@ impl Stage<'_> {
 
     /// The trace from its beginning, if one is replayed.
     fn replay(&self, pass: &Pass) -> Result<Option<Replay<'_>>, KvcacheError> {
-        let (Workload::Replay(replay), Some(trace)) =
+        let (KvcacheWorkload::Replay(replay), Some(trace)) =
             (&self.plan.request.workload, &self.plan.trace)
         else {
             return Ok(None);

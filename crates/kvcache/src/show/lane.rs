@@ -215,7 +215,7 @@ fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
 mod tests {
     use super::super::fixtures;
     use super::*;
-    use crate::plan::Workload;
+    use crate::plan::KvcacheWorkload;
     use stormlp_show::settings::differences;
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(names, expected, "{found:?}");
         // Of runs that are no searches, servers are part of the load.
         for report in [&mut one, &mut other] {
-            report.plan.request.workload = Workload::default();
+            report.plan.request.workload = KvcacheWorkload::default();
         }
         assert!(
             !differences(&KvcacheResults::work(&one), &KvcacheResults::work(&other)).is_empty()

@@ -12,8 +12,8 @@ use stormlp_core::units::counted;
 use stormlp_hosts::peers::Peers;
 use stormlp_hosts::session::Session;
 use stormlp_kvcache::plan::{
-    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, MlperfRequest, Model, ReplayRequest,
-    RunRequest, ServingRequest, SizeRequest, TraceFacts, Workload, resolve, size,
+    FIRST_SERVERS, KvcacheFacts, KvcachePlan, KvcacheRequest, KvcacheWorkload, MlperfRequest,
+    Model, ReplayRequest, RunRequest, ServingRequest, SizeRequest, TraceFacts, resolve, size,
 };
 use stormlp_kvcache::report::{KvcacheReport, KvcacheResults, ended, nothing};
 use stormlp_kvcache::run::find_max::{self as search, SearchInput};
@@ -156,10 +156,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
                 let what = "--closed fixes seed and concurrent-writes";
                 return Err(Failure::usage(what).with_help("leave them out of --tune"));
             }
-            (Workload::Mlperf(workload), run, output, mlperf_output)
+            (KvcacheWorkload::Mlperf(workload), run, output, mlperf_output)
         }
-        What::Serving(args) => (Workload::Serving(args.workload), args.run, args.output, None),
-        What::Replay(args) => (Workload::Replay(args.workload), args.run, args.output, None),
+        What::Serving(args) => {
+            (KvcacheWorkload::Serving(args.workload), args.run, args.output, None)
+        }
+        What::Replay(args) => (KvcacheWorkload::Replay(args.workload), args.run, args.output, None),
     };
     let command = Session::command_line();
     let lists_requests = mlperf.is_some();
@@ -184,7 +186,7 @@ fn run_workload(
     let host = session.facts_of_path(path, device, std::slice::from_ref(&folder));
     let host = peers.agree_on(host, |_| agreement::asked(&request))?;
     request.rank = (!peers.is_alone()).then(|| session.group.rank());
-    if let (true, Workload::Serving(serving)) = (request.run.dry_run, &mut request.workload)
+    if let (true, KvcacheWorkload::Serving(serving)) = (request.run.dry_run, &mut request.workload)
         && serving.find_max
     {
         serving.concurrency = Some(FIRST_SERVERS);
@@ -312,7 +314,7 @@ fn same_trace(trace: &Option<TraceFacts>) -> Vec<ConsistencyField> {
 /// # Errors
 /// If it cannot be read. What is wrong in it is a problem of the plan.
 fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceFacts>, Failure> {
-    let Workload::Replay(replay) = &request.workload else { return Ok(None) };
+    let KvcacheWorkload::Replay(replay) = &request.workload else { return Ok(None) };
     // An unknown model is a problem of the plan.
     let Ok(model) = Model::named(request.model()) else { return Ok(None) };
     let (file, block_tokens) = (replay.trace.folder(), replay.chunks.block_tokens());
