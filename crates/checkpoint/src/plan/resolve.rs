@@ -259,8 +259,8 @@ fn scale(
         None | Some(ScaleChoice::Auto) => {
             let open = transport::most_ranks(host);
             let room = space::Room::of(facts, removed_runs);
-            let copies = |scaled| saved::counts(request, facts, run, scaled).peak();
-            if ranks <= open && room.fits(layout, ranks, copies(false)) {
+            let copies = |most| saved::counts(request, facts, run, most).peak();
+            if ranks <= open && room.fits(layout, ranks, copies(u32::MAX)) {
                 return full;
             }
             let rate = facts.trial_bytes_per_second.unwrap_or(ASSUMED_BYTES_PER_SECOND);
@@ -272,7 +272,7 @@ fn scale(
                 // have.
                 let all = part == layout && there == ranks;
                 !all && part.first_ranks_bytes(there) <= in_time
-                    && room.fits_in_half(part, there, copies(true))
+                    && room.fits_in_half(part, there, copies(saved::SCALED_COUNT))
             };
             match (request.scale, request.ranks) {
                 // Ranks that were asked for are kept, or the run is refused with the numbers.
@@ -310,6 +310,28 @@ fn size_problems(layout: &Layout, plan: &CheckpointPlan, problems: &mut Problems
     }
 }
 
+/// The counts of the run: two of each if it is scaled, or one of each if two checkpoints of the smallest
+/// part do not fit.
+fn counts(
+    request: &CheckpointRequest,
+    facts: &CheckpointFacts,
+    layout: &Layout,
+    scaling: &Scaling,
+    (run, removed_runs): (&str, &[String]),
+) -> saved::Counts {
+    let at_most = |most| saved::counts(request, facts, run, most);
+    if request.closed || !scaling.is_scaled() {
+        return at_most(u32::MAX);
+    }
+    let usual = at_most(saved::SCALED_COUNT);
+    let part = cut(layout, scaling.layers);
+    let room = space::Room::of(facts, removed_runs);
+    if request.has_open_scale() && !room.fits(&part, scaling.ranks, usual.peak()) {
+        return at_most(1);
+    }
+    usual
+}
+
 fn assemble(
     request: &CheckpointRequest,
     (save, restore): (Transport, Transport),
@@ -318,8 +340,7 @@ fn assemble(
     scaling: Scaling,
     (run, removed_runs): (String, Vec<String>),
 ) -> CheckpointPlan {
-    let is_scaled = scaling.is_scaled() && !request.closed;
-    let counts = saved::counts(request, facts, &run, is_scaled);
+    let counts = counts(request, facts, layout, &scaling, (&run, &removed_runs));
     let existing = facts.marker(&run).filter(|_| !request.is_saving());
     let mut content = existing.map_or_else(
         || ContentFacts {

@@ -187,6 +187,23 @@ fn what_makes_it_fit_is_what_was_not_done_yet() {
 }
 
 #[test]
+fn the_smallest_part_is_saved_once_if_two_do_not_fit() {
+    // One layer on the eight ranks that share its tensors.
+    let asked = request("llama3-70b");
+    let roomy = plan(&asked, &facts(100 * GIB));
+    assert_eq!((roomy.writes, roomy.restores.len()), (2, 2));
+    let tight = plan(&asked, &facts(8 * GIB));
+    assert_eq!((tight.scaling.layers, tight.scaling.ranks), (1, 8));
+    assert_eq!((tight.writes, tight.restores.len(), tight.copies()), (1, 1, 1));
+    let problems = resolve(&asked, &host(), &facts(4 * GIB)).problems;
+    assert_eq!(problems[0].remedy, "use another --dir", "{problems:?}");
+    // Saves that were asked for are not reduced.
+    let twice = CheckpointRequest { saves: Some(2), ..asked };
+    let problems = resolve(&twice, &host(), &facts(8 * GIB)).problems;
+    assert_eq!(problems[0].remedy, "use another --dir, or fewer --saves", "{problems:?}");
+}
+
+#[test]
 fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
     for model in builtin::names() {
         let mut tiny = request(model);

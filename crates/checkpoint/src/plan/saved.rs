@@ -15,7 +15,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 /// Saves and restores required by MLPerf.
 const MLPERF_COUNT: u32 = 10;
 /// Saves and restores of an automatically scaled run.
-const SCALED_COUNT: u32 = 2;
+pub(super) const SCALED_COUNT: u32 = 2;
 
 /// The number of checkpoints to save and restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +35,14 @@ impl Counts {
     }
 }
 
-/// The counts from the request, else from the workload, else MLPerf's ten; fewer if the run is `scaled`.
-/// A run without saves restores from `run`.
+/// The counts from the request; otherwise those of the workload or MLPerf's ten, up to `most`. A run
+/// without saves restores from `run`.
 pub(super) fn counts(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
     run: &str,
-    scaled: bool,
+    most: u32,
 ) -> Counts {
-    let most = if scaled { SCALED_COUNT } else { u32::MAX };
     let usual = |of_file: Option<u32>| of_file.unwrap_or(MLPERF_COUNT).min(most);
     let writes = request.saves.unwrap_or_else(|| usual(request.workload.writes));
     let keep = request.keep.unwrap_or(u32::MAX);

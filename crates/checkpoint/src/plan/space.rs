@@ -1,5 +1,6 @@
 //! Whether checkpoints fit on the file systems of their directories.
 
+use super::choice::ScaleChoice;
 use super::facts::{CheckpointFacts, SavedPart};
 use super::layout::Layout;
 use super::request::CheckpointRequest;
@@ -171,7 +172,8 @@ fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts, tight: &FileSystemRoom
     if plan.writes > 2 && plan.request.keep != Some(1) && fits(&plan.removed_runs, 2) {
         ways.push("--keep 1".to_string());
     }
-    if (plan.scaling.layers, plan.scaling.ranks) != (1, 1) {
+    let (scale, ranks) = (plan.request.scale, plan.request.ranks);
+    if scale != Some(ScaleChoice::Auto) && (scale.is_some() || ranks.is_some()) {
         ways.push("--scale auto for the largest part that fits".to_string());
     }
     format!("use {}", ways.join(", or "))
