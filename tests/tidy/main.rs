@@ -238,10 +238,9 @@ fn files_fit_a_reader() {
 
 /// The commands that a help lists.
 fn commands_in(help: &str) -> Vec<String> {
-    let list = help.split("Commands:").nth(1).unwrap_or_default();
-    list.lines()
-        .skip(1)
-        .take_while(|line| line.starts_with("  "))
+    let lists = help.split("ommands:\n").skip(1);
+    lists
+        .flat_map(|list| list.lines().take_while(|line| line.starts_with("  ")))
         .filter(|line| !line.starts_with("    "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")

@@ -21,8 +21,8 @@ pub struct Document {
     pub mark: Option<String>,
     /// The answer in one sentence, with its number.
     pub headline: String,
-    /// Why the numbers are not comparable with the baseline's; below the headline.
-    pub caveat: Option<String>,
+    /// Why the numbers are not comparable with the baseline's, in lines below the headline.
+    pub caveat: Vec<String>,
     /// Facts that a reader needs with the answer, on every screen and in every format.
     pub brief: Facts,
     /// The settings and the machine; on a terminal only with `--details`.

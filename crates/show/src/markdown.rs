@@ -7,7 +7,7 @@ use crate::document::{Column, Document, Facts, Table};
 /// Writes a document as Markdown.
 pub fn render(document: &Document) -> String {
     let mut text = format!("### {}\n", escaped(&document.answer()));
-    list(&mut text, document.caveat.as_slice());
+    list(&mut text, &document.caveat);
     facts(&mut text, &document.all_facts());
     for section in &document.sections {
         if !section.title.is_empty() {

@@ -16,9 +16,9 @@ use stormlp_core::report::Report;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
 
-/// Maximum number of differing settings in a sentence; more are counted.
+/// Maximum number of differing settings that are listed; more are counted.
 const MOST_TOLD: usize = 8;
-/// Longer values are truncated in a sentence.
+/// Longer values are truncated in such a line.
 const MOST_LETTERS: usize = 100;
 
 /// A setting that makes two runs different work.
@@ -188,18 +188,19 @@ fn difference(setting: &str, baseline: Option<String>, value: Option<String>) ->
     Difference { setting: setting.to_string(), baseline: or_not(baseline), value: or_not(value) }
 }
 
-/// The differences as text; `None` if there are none.
-pub(crate) fn difference_words(differences: &[Difference]) -> Option<String> {
+/// The differences, one per line, where `names` are those of the sides.
+pub(crate) fn difference_lines(differences: &[Difference], names: &[String; 2]) -> Vec<String> {
+    let [a, b] = names;
     let told = differences.iter().take(MOST_TOLD).map(|one| {
-        let (value, baseline) = (short(&one.value), short(&one.baseline));
-        format!("{} {value} against {baseline}", one.setting)
+        let (baseline, value) = (short(&one.baseline), short(&one.value));
+        format!("{}: {baseline} ({a}), {value} ({b})", one.setting)
     });
-    let mut words: Vec<String> = told.collect();
+    let mut lines: Vec<String> = told.collect();
     let left = differences.len().saturating_sub(MOST_TOLD);
     if left > 0 {
-        words.push(format!("and {} more", counted(left as u64, "setting")));
+        lines.push(format!("and {} more", counted(left as u64, "setting")));
     }
-    (!words.is_empty()).then(|| format!("not the same work: {}", words.join("; ")))
+    lines
 }
 
 fn short(value: &str) -> String {

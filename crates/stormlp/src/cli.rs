@@ -26,9 +26,15 @@ const VERSION: &str = if cfg!(feature = "tokio-uring") {
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("STORMLP_COMMIT"), ", no optional features)")
 };
 
-/// Can this storage keep these accelerators fed, by which path, and at what cost to the host?
+/// Benchmark storage for AI clusters: data paths, MLPerf Storage workloads, sizing.
 #[derive(Debug, Parser)]
-#[command(name = "stormlp", version = VERSION, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(
+    name = "stormlp",
+    version = VERSION,
+    max_term_width = 100,
+    after_help = EXAMPLES,
+    after_long_help = [EXAMPLES, EXIT_CODES].concat()
+)]
 pub(crate) struct Cli {
     /// Do not show progress.
     #[arg(short, long, global = true)]
@@ -116,39 +122,39 @@ impl Cli {
 #[derive(Debug, Subcommand, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub(crate) enum Command {
-    /// Compare the transfer paths between storage and accelerator memory.
+    /// Measure storage to GPU or host memory, path by path.
     Gds(Box<gds::Args>),
-    /// Run gdsio command lines and job files on the same engine.
+    /// Run gdsio's command lines and job files.
     Gdsio(gdsio::Args),
-    /// Run an MLPerf Storage training workload and report accelerator utilisation.
+    /// Run an MLPerf Storage training workload: does storage keep up?
     Train(Box<train::Args>),
-    /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
+    /// Save and restore checkpoints as MLPerf Storage does.
     Checkpoint(Box<checkpoint::Args>),
-    /// Measure storage for KV caches: MLPerf Storage's workload, serving engines, traces; sizes.
+    /// Measure storage for KV caches: MLPerf's benchmark, serving, traces.
     Kvcache(Box<kvcache::Args>),
-    /// Predict how many accelerators storage can feed, and what limits them.
+    /// Predict how many accelerators a storage system feeds.
     Plan(Box<plan::Args>),
-    /// Measure what DLIO itself costs on this host, for predictions of its result.
+    /// Measure the overhead of the DLIO client on this host.
     CalibrateDlio(calibrate::Args),
-    /// Calculate the dataset size for a workload and a number of accelerators.
+    /// Calculate the dataset size that a workload needs.
     Datasize(datasize::Args),
     /// Write the dataset of a workload.
     Datagen(datagen::Args),
-    /// List the built-in workloads, or print one as YAML.
+    /// List the built-in workloads and models, or print one.
     Workloads(workloads::Args),
-    /// Show which paths this machine supports, and why not.
+    /// Show what runs on this machine, and how to enable the rest.
     Doctor(doctor::Args),
-    /// Print how each launcher starts one process per host.
+    /// Print how to start stormlp on several hosts.
     Launch(launch::Args),
-    /// Show saved reports in any format, as a page with charts, or as a list.
+    /// List saved reports, or show them in any format.
     Report(report::Args),
-    /// Compare saved reports, or run two commands in turns and compare those.
+    /// Compare saved reports, or two commands run in turns.
     Compare(compare::Args),
-    /// Check a tree of MLPerf Storage results, or describe a system for a submission.
+    /// Check MLPerf Storage results, or describe a system for them.
     Submission(submission::Args),
-    /// Remove data created by stormlp, and nothing else.
+    /// Delete data that stormlp created.
     Clean(clean::Args),
-    /// Print a completion script for a shell, or write manual pages.
+    /// Write shell completions or manual pages.
     Generate(generate::Args),
 }
 
@@ -204,11 +210,13 @@ impl Command {
     }
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
-  stormlp gds --io-size 1M --threads 8    compare the transfer paths on this machine
-  stormlp doctor /mnt/nvme                what can run here, and why not
-  stormlp train unet3d --dry-run          print the plan of a training run
+  stormlp gds --dir /mnt/nvme       storage, path by path
+  stormlp train unet3d              does storage keep a GPU busy? In a minute
+  stormlp checkpoint llama3-8b      how fast are checkpoints saved and restored?";
+
+const EXIT_CODES: &str = "
 
 Exit codes: 0 done, 1 bug, 2 wrong usage, 3 no valid plan, 4 this machine lacks something,
 5 storage or device failed, 6 missed its target, 7 a comparison found a regression, 130 stopped

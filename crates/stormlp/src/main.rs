@@ -52,8 +52,9 @@ fn usage_error(mut error: clap::Error) -> ExitCode {
         };
     }
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    if let Some(command) = other_tools::command_in(words.filter(|word| !word.starts_with('-'))) {
-        other_tools::suggest(&mut error, &command);
+    let words: Vec<String> = words.collect();
+    if let Some(command) = other_tools::command_in(&words) {
+        other_tools::suggest(&mut error, &command, &words);
     }
     // If stderr is closed, nobody can read it.
     hosts::refuse(error.exit_code() as u8, |of_many| {

@@ -1,9 +1,17 @@
-//! Which options `-h` lists: the dozen that people use. `--help` lists all.
+//! How help lists commands and options: commands in groups; `-h` the dozen options that people use,
+//! `--help` all.
 
 use clap::{Arg, Command};
 
 use crate::commands::deliver::{Format, formats_without};
 
+/// The commands by the question that they answer.
+const GROUPS: [(&str, &str); 4] = [
+    ("Measurement", "gds train checkpoint kvcache gdsio"),
+    ("Preparation", "doctor workloads plan datasize datagen calibrate-dlio launch"),
+    ("Result", "report compare submission"),
+    ("Other", "clean generate"),
+];
 /// The options that `-h` lists for a command, besides those of every command.
 const USUAL: [(&str, &str); 8] = [
     (
@@ -47,7 +55,12 @@ pub(crate) fn arranged(mut line: Command) -> Command {
     for id in ["quiet", "details"] {
         line = line.mut_arg(id, |option| option.help_heading("Results"));
     }
-    line.mut_subcommands(|command| {
+    let groups = groups(&line);
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\n\
+         Options:\n{{options}}{{after-help}}"
+    );
+    line.help_template(template).mut_subcommands(|command| {
         let name = command.get_name().to_string();
         let command = command.mut_subcommands(|below| {
             let name = format!("{name} {}", below.get_name());
@@ -57,11 +70,26 @@ pub(crate) fn arranged(mut line: Command) -> Command {
     })
 }
 
+/// The commands of `line` with their purpose, group by group.
+fn groups(line: &Command) -> String {
+    let mut text = String::new();
+    for (group, names) in GROUPS {
+        text.push_str(&format!("\n{group} commands:\n"));
+        for name in names.split(' ') {
+            let about = line.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {name:14}  {about}\n"));
+        }
+    }
+    text
+}
+
 /// Arranges the options of the command of this name.
 fn arranged_command(mut command: Command, name: &str) -> Command {
     let is_of_lane = LANES.contains(&name);
     let refused = match name {
         "compare" | "plan" => &Format::OF_REPORTS[..],
+        "report" => &[Format::Gdsio, Format::SeriesCsv, Format::Svg],
         _ if is_of_lane && name != "gds" => &[Format::Gdsio],
         _ => &[],
     };
@@ -106,6 +134,19 @@ mod tests {
     }
 
     #[test]
+    fn every_command_is_in_one_group_on_narrow_lines() {
+        let line = cli::command();
+        let mut known: Vec<&str> = line.get_subcommands().map(Command::get_name).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.split(' ')).collect();
+        (known.sort_unstable(), grouped.sort_unstable());
+        assert_eq!(known, grouped);
+        let text = line.clone().render_help().to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("\nMeasurement commands:\n  gds             Measure "), "{text}");
+    }
+
+    #[test]
     fn short_help_lists_the_usual_options_and_long_help_all() {
         for (command, usual) in USUAL {
             let line = cli::command();
@@ -124,7 +165,9 @@ mod tests {
 
     #[test]
     fn formats_that_a_command_refuses_are_not_listed() {
-        for (command, listed) in [("gds", true), ("report", true), ("train", false)] {
+        for (command, listed) in
+            [("gds", true), ("report show", true), ("report", false), ("train", false)]
+        {
             assert_eq!(help(command, "--help").contains("- gdsio:"), listed, "{command}");
         }
         for command in ["checkpoint", "compare", "plan"] {

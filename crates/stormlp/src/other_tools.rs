@@ -4,6 +4,7 @@
 use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use stormlp_core::shell::shell_word;
 use stormlp_kvcache::plan::Model;
 
 /// Options of fio, and what does the same in `stormlp gds`.
@@ -83,15 +84,19 @@ const VALUES: [(&str, &str, &str); 9] = [
     ("--path", "posix", "--path cpu with O_DIRECT, --path buffered through the page cache"),
 ];
 
-/// Completes a usage error of `command` with the option or value of ours that is meant.
-pub(crate) fn suggest(error: &mut clap::Error, command: &str) {
+/// Completes a usage error of `command`, typed as `words`, with the option or value of ours that is
+/// meant.
+pub(crate) fn suggest(error: &mut clap::Error, command: &str, words: &[String]) {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
     };
     let (argument, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
     let tip = match error.kind() {
-        ErrorKind::UnknownArgument => for_option(&argument, command),
+        ErrorKind::UnknownArgument if argument.starts_with('-') => for_option(&argument, command),
+        ErrorKind::UnknownArgument => {
+            one_value_per_flag(words).or_else(|| for_option(&argument, command))
+        }
         ErrorKind::ValueValidation => {
             let option = argument.split(' ').next().unwrap_or_default();
             let known = VALUES.iter().find(|(name, theirs, _)| *name == option && *theirs == value);
@@ -102,6 +107,9 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str) {
              `stormlp gds`; --list-storage shows known drives"
                 .to_string(),
         ),
+        ErrorKind::MissingRequiredArgument if command == "report show" => {
+            Some("`stormlp report` lists the reports".to_string())
+        }
         ErrorKind::InvalidSubcommand => {
             let typed = text(ContextKind::InvalidSubcommand);
             let known = COMMANDS.iter().find(|(theirs, _)| *theirs == typed);
@@ -141,8 +149,8 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
     if command == "gds" && !unknown.starts_with("--") && OF_GDSIO.contains(name) {
         return Some(format!("{unknown} is gdsio's: `stormlp gdsio` takes gdsio's own arguments"));
     }
-    if unknown.contains('=') && !unknown.starts_with('-') && has(command, "params") {
-        return Some(format!("use --params {unknown}: each key needs its own --params"));
+    if command == "report" && !unknown.starts_with('-') {
+        return Some("`stormlp report show PATH...` shows several reports".to_string());
     }
     if let Some(argument) = argument(command, name) {
         return Some(format!("give {argument} alone, without {unknown}"));
@@ -175,6 +183,23 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
     }
 }
 
+/// The command line with a `--params` before each of its values, if some `words` lack one.
+fn one_value_per_flag(words: &[String]) -> Option<String> {
+    let mut line = vec!["stormlp".to_string()];
+    let mut is_value = false;
+    for word in words {
+        let is_another = is_value && word.contains('=') && !word.starts_with('-');
+        let follows = line.last().is_some_and(|last| last == "--params");
+        if is_another && !follows {
+            line.push("--params".to_string());
+        }
+        is_value = follows || is_another || word.starts_with("--params");
+        line.push(shell_word(word));
+    }
+    (line.len() > words.len() + 1)
+        .then(|| format!("each --params has one value: `{}`", line.join(" ")))
+}
+
 /// The argument without an option that a command calls `name`.
 fn argument(command: &str, name: &str) -> Option<String> {
     let all = crate::cli::command();
@@ -184,8 +209,9 @@ fn argument(command: &str, name: &str) -> Option<String> {
 }
 
 /// The command that the `words` of a command line begin with: `gds`, or `kvcache serving`.
-pub(crate) fn command_in(mut words: impl Iterator<Item = String>) -> Option<String> {
-    let (all, first) = (crate::cli::command(), words.next()?);
+pub(crate) fn command_in(words: &[String]) -> Option<String> {
+    let mut words = words.iter().filter(|word| !word.starts_with('-'));
+    let (all, first) = (crate::cli::command(), words.next()?.clone());
     let both = words.next().map(|second| format!("{first} {second}"));
     Some(both.filter(|both| find(&all, both).is_some()).unwrap_or(first))
 }
@@ -250,7 +276,6 @@ mod tests {
             ("--block", "gds", "--block is --io-size here"),
             ("--checkpoint-folder", "checkpoint", "--checkpoint-folder is --dir here"),
             ("--mtbf", "train", "--mtbf is an option of plan"),
-            ("train.epochs=1", "train", "use --params train.epochs=1"),
             ("--queue_depth", "gds", "--queue_depth is --queue-depth here"),
             ("--prefixes", "kvcache mlperf", "--prefixes is an option of kvcache serving"),
             ("--cache-dir", "kvcache", "--cache-dir is --dir here"),
@@ -264,5 +289,23 @@ mod tests {
             assert!(tip.contains(expected), "{tip}");
         }
         assert_eq!(for_option("--nonsense", "gds"), None);
+    }
+
+    #[test]
+    fn each_value_of_params_gets_its_own_option() {
+        let answer = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_string).collect();
+            one_value_per_flag(&words)
+        };
+        for (typed, right) in [
+            ("train --params a=1 b=2 unet3d", "train --params a=1 --params b=2 unet3d"),
+            (
+                "plan unet3d --params=a=1 b=2 c=3",
+                "plan unet3d --params=a=1 --params b=2 --params c=3",
+            ),
+        ] {
+            assert!(answer(typed).unwrap().ends_with(&format!("`stormlp {right}`")), "{typed}");
+        }
+        assert_eq!(answer("train unet3d --params a=1 --files 3 x=y"), None);
     }
 }

@@ -8,11 +8,13 @@ mod charts;
 #[path = "../../tests/fixtures/mod.rs"]
 pub mod fixtures;
 mod lane;
+mod models;
 mod plan;
 mod run;
 
 pub use stormlp_show::document::DryRun;
 
+pub use models::models;
 pub use plan::{dry_run, mark, opening};
 pub use run::RECORDS;
 pub use run::document;

@@ -18,7 +18,7 @@ pub use stormlp_show::document::DryRun;
 pub use plan::{dry_run, opening};
 pub use records::RECORDS;
 pub use run::document;
-pub use size::size;
+pub use size::{models, size};
 
 use stormlp_core::units::{ByteSize, GIB};
 

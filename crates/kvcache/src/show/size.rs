@@ -1,9 +1,9 @@
 //! The sizes of a model's caches as a document.
 
-use stormlp_show::document::{Document, Table, number, word};
+use stormlp_show::document::{Document, Section, Table, number, word};
 
 use super::size_of as of;
-use crate::plan::{Attention, Fits, ObjectSize, Size};
+use crate::plan::{Attention, Fits, Model, ObjectSize, Size};
 
 /// The sizes of the caches, and the number that fits.
 pub fn size(size: &Size) -> Document {
@@ -19,12 +19,7 @@ pub fn size(size: &Size) -> Document {
         size.bytes_per_token
     );
     let mut document = Document::new(headline);
-    let kept = match model.attention {
-        Attention::Heads { heads, dimension } => {
-            format!("key and value of {heads} heads × {dimension}")
-        }
-        Attention::Latent { elements } => format!("one vector of {elements} for all heads"),
-    };
+    let kept = kept(model);
     let of_layer = size.bytes_per_token_and_layer;
     let layers = format!("{} × {kept}, float16: {of_layer} bytes a token each", model.layers);
     document.brief.add("layers", layers);
@@ -35,6 +30,33 @@ pub fn size(size: &Size) -> Document {
     }
     objects(size, &mut document);
     document
+}
+
+/// What each layer keeps for a token.
+fn kept(model: &Model) -> String {
+    match model.attention {
+        Attention::Heads { heads, dimension } => {
+            format!("key and value of {heads} heads × {dimension}")
+        }
+        Attention::Latent { elements } => format!("one vector of {elements} for all heads"),
+    }
+}
+
+/// A row per model: the size of its caches.
+pub fn models(models: &[Model]) -> Section {
+    let table = Table::of(
+        models,
+        |_| String::new(),
+        vec![
+            word("model", 0, |one: &&Model| one.name.clone()),
+            number("layers", 0, |one: &&Model| one.layers),
+            word("cached per layer", 1, |one: &&Model| kept(one)),
+            number("per token", 0, |one: &&Model| of(one.bytes_per_token())),
+            number("128K tokens", 0, |one: &&Model| of(one.bytes_per_token() << 17)),
+        ],
+    );
+    let title = "KV caches: stormlp kvcache mlperf MODEL, or serving MODEL".to_string();
+    Section { title, table: Some(table), ..Section::default() }
 }
 
 /// The files of typical requests, and of those asked for.

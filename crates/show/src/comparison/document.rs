@@ -16,6 +16,8 @@ use crate::records::Records;
 const MOST_NAMES: usize = 4;
 /// Above this many percent, the end of an interval is meaningless.
 const MOST_PERCENT: f64 = 1000.0;
+/// No change is below this many percent: an end of an interval at it is meaningless, too.
+const LEAST_PERCENT: f64 = -99.9;
 /// Maximum number of differing figures listed together; more are counted and shown with their
 /// subjects.
 const MOST_DIFFERENT: usize = 20;
@@ -55,7 +57,7 @@ impl Comparison {
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
-        document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
+        document.caveat = self.caveat("not the same work; compared anyway:");
         let are_pairs = self.pairs.is_some();
         document.brief.add(&*self.names[0], side(&self.baseline, are_pairs));
         document.brief.add(&*self.names[1], side(&self.candidate, are_pairs));
@@ -71,10 +73,9 @@ impl Comparison {
 
     /// Appends its comparison with a baseline to the document of a report.
     pub fn close(&self, document: &mut Document) {
-        document.caveat = if self.figures.is_empty() {
-            Some(self.sentence.clone())
-        } else {
-            self.difference_words()
+        document.caveat = match self.figures.is_empty() {
+            true => vec![self.sentence.clone()],
+            false => self.caveat("not the same work as the baseline:"),
         };
         document.brief.add("baseline", side(&self.baseline, false));
         if self.figures.is_empty() {
@@ -93,6 +94,15 @@ impl Comparison {
         let told: Vec<String> = document.warnings.iter().map(Warning::subjects_and_fact).collect();
         let is_new = |one: &&Warning| !told.iter().any(|known| one.fact.ends_with(known));
         document.warn(self.doubts().iter().filter(is_new));
+    }
+
+    /// The differences between the work of both sides below `title`.
+    fn caveat(&self, title: &str) -> Vec<String> {
+        let mut lines = self.difference_lines();
+        if !lines.is_empty() {
+            lines.insert(0, title.to_string());
+        }
+        lines
     }
 
     /// The warnings of a document.
@@ -126,25 +136,32 @@ impl Comparison {
         if self.identical {
             return "identical: both sides are the same report".to_string();
         }
-        let with = |verdict| self.figures.iter().filter(move |one| one.verdict == verdict);
-        let largest = |verdict| with(verdict).max_by(|a, b| a.change().total_cmp(&b.change()));
-        let all = counted(self.figures.len() as u64, "figure");
-        let better = with(Verdict::Improved).count();
-        match (self.verdict, largest(Verdict::Regressed), largest(Verdict::Improved)) {
-            (Verdict::Regressed, Some(worst), _) => {
-                let worse = with(Verdict::Regressed).count();
-                let besides = match better {
-                    0 => String::new(),
-                    better => format!("; {better} got better"),
-                };
-                format!("regressed: {worse} of {all} got worse, {}{besides}", by(worst))
+        match (self.verdict, self.leading()) {
+            (Verdict::Same, _) => self.same(self.with(Verdict::CannotTell).count()),
+            (Verdict::CannotTell, _) => self.cannot_tell(),
+            (verdict, first) => {
+                let rest = [(Verdict::Regressed, "worse"), (Verdict::Improved, "better")];
+                let rest = rest.into_iter().filter_map(|(of, word)| self.rest(of, word, first));
+                let parts: Vec<String> = first.map(known).into_iter().chain(rest).collect();
+                format!("{}: {}", verdict.words(), parts.join("; "))
             }
-            (Verdict::Improved, _, Some(best)) => {
-                format!("improved: {better} of {all} got better, {}", by(best))
-            }
-            (Verdict::Same, ..) => self.same(with(Verdict::CannotTell).count()),
-            _ => self.cannot_tell(),
         }
+    }
+
+    /// The figures with this verdict.
+    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Compared> {
+        self.figures.iter().filter(move |one| one.verdict == verdict)
+    }
+
+    /// How many figures have a verdict, and the one that changed most, unless that is only `first`.
+    fn rest(&self, verdict: Verdict, word: &str, first: Option<&Compared>) -> Option<String> {
+        let other =
+            self.with(verdict).filter(|one| first.is_none_or(|first| one.name != first.name));
+        let most = other.max_by(|a, b| a.change().total_cmp(&b.change()))?;
+        let (count, all) =
+            (self.with(verdict).count(), counted(self.figures.len() as u64, "figure"));
+        let by = most.change_percent.map(|percent| format!(" by {:.1} %", percent.abs()));
+        Some(format!("{count} of {all} got {word}, {}{}", most.figure, by.unwrap_or_default()))
     }
 
     /// Every headline figure is the same; of `open` further figures, the verdict is open.
@@ -185,7 +202,9 @@ impl Comparison {
     fn why_not(&self) -> Option<&'static str> {
         let open = self.figures.iter().any(|one| one.interval.is_none());
         let why = match self.design {
-            Design::OneRun => "one run does not show how runs vary",
+            Design::OneRun => {
+                "with one run per side this may be noise; run each side at least 3 times, in turns"
+            }
             Design::Blocks => {
                 "the runs of both sides are not mixed enough to exclude a drift of the machine"
             }
@@ -348,17 +367,20 @@ fn ends_of([low, high]: [f64; 2], word: &str, unit: &str) -> String {
     let low = tenths(low);
     if high < MOST_PERCENT {
         format!("{low:+.1} {word} {:+.1}{unit}", tenths(high))
-    } else {
+    } else if low > LEAST_PERCENT {
         format!("{low:+.1}{unit} or more")
+    } else {
+        "any change".to_string()
     }
 }
 
-/// By how much a figure differs, and where.
-fn by(figure: &Compared) -> String {
-    let change = figure
-        .change_percent
-        .map_or(String::new(), |percent| format!(" by {:.1} %", percent.abs()));
-    format!("{}{change}{}", figure.figure, place(figure))
+/// How far a figure moved, or that it did not.
+fn known(figure: &Compared) -> String {
+    match figure.verdict {
+        Verdict::Same => format!("{} is the same{}", figure.figure, place(figure)),
+        Verdict::CannotTell => format!("{}, which may be noise", moved(figure)),
+        Verdict::Improved | Verdict::Regressed => moved(figure),
+    }
 }
 
 /// How far a figure moved, whether that means anything or not.

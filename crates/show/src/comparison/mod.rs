@@ -219,9 +219,16 @@ impl Comparison {
         headlines.filter(|one| one.verdict == Verdict::CannotTell).map(|one| &*one.name)
     }
 
-    /// Describes the differences between the work of both sides.
-    pub fn difference_words(&self) -> Option<String> {
-        settings::difference_words(&self.differences)
+    /// The differences between the work of both sides, one setting per line.
+    pub fn difference_lines(&self) -> Vec<String> {
+        settings::difference_lines(&self.differences, &self.names)
+    }
+
+    /// The headline figure to name first: one that decided, otherwise the one that changed most.
+    pub(super) fn leading(&self) -> Option<&Compared> {
+        let headlines = self.figures.iter().filter(|one| one.headline);
+        let decided = |one: &Compared| one.verdict == self.verdict;
+        headlines.max_by(|a, b| decided(a).cmp(&decided(b)).then(a.change().total_cmp(&b.change())))
     }
 
     /// The figures that got worse by at least `percent` of the baseline, worst first: regressed by

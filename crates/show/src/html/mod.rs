@@ -179,9 +179,7 @@ impl HtmlPage<'_> {
             self.text.element("p", "class=\"mark\"", mark);
         }
         self.text.element(&format!("h{}", self.level), "", &document.headline);
-        if let Some(caveat) = &document.caveat {
-            self.text.element("p", "class=\"caveat\"", caveat);
-        }
+        self.text.list("class=\"caveat\"", &document.caveat);
         let mut facts = document.sections.iter().flat_map(|section| &section.facts.0);
         if let Some((_, verdict)) = facts.find(|(name, _)| name == "verdict") {
             self.text.element("p", "class=\"verdict\"", verdict);

@@ -75,9 +75,7 @@ impl TextPage {
             self.line("");
         }
         self.prose("", 2, &document.answer());
-        if let Some(caveat) = &document.caveat {
-            self.prose("  ", 2, caveat);
-        }
+        document.caveat.iter().for_each(|line| self.prose("  ", 4, line));
     }
 
     /// The number of lines so far.

@@ -53,7 +53,7 @@ pub(super) fn draw_screen(page: &mut TextPage, document: &Document) {
         + document
             .caveat
             .iter()
-            .map(|text| laid_out(page.width, "  ", 2, text).len())
+            .map(|text| laid_out(page.width, "  ", 4, text).len())
             .sum::<usize>();
     // One more line says what is left out.
     let room = LINES.saturating_sub(page.lines() + answer + 1);
@@ -74,9 +74,7 @@ pub(super) fn draw_screen(page: &mut TextPage, document: &Document) {
         page.line("");
     }
     page.prose("", 2, &document.answer());
-    if let Some(caveat) = &document.caveat {
-        page.prose("  ", 2, caveat);
-    }
+    document.caveat.iter().for_each(|line| page.prose("  ", 4, line));
 }
 
 fn draw_section(page: &mut TextPage, section: &Section, left_out: &mut LeftOut) {

@@ -187,13 +187,12 @@ impl ShowArgs {
         Ok(Delivery { baseline, ..Delivery::new(kind, targets) })
     }
 
-    /// The same for something other than a single report of stormlp, `this`; `columns` are the
-    /// CSV's.
-    pub(crate) fn open_other(self, this: &str, columns: &[&str]) -> Result<Targets, Failure> {
+    /// The same for something other than a single report of stormlp, `this`.
+    pub(crate) fn open_other(self, this: &str) -> Result<Targets, Failure> {
         if self.baseline.is_some() {
             return Err(Failure::usage(format!("--baseline requires a single report, not {this}")));
         }
-        self.targets.open_saved(columns)
+        self.targets.open_saved(&[])
     }
 }
 
@@ -273,7 +272,7 @@ impl Delivery {
                 if !session.quiet {
                     output::say(format!("report: {path}"));
                 }
-                let shows = format!("`stormlp report {path}` shows the result");
+                let shows = format!("`stormlp report show {path}` shows the result");
                 output::or_warn(printed, shows);
                 Ok(())
             }

@@ -53,7 +53,7 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let files = in_subfolders(&file)?;
     if files.is_empty() {
         let error = anyhow::anyhow!("{} contains no reports", file.display());
-        let help = "`stormlp gds`, `train` and `checkpoint` save one in every run";
+        let help = "run `stormlp gds` first, or name another folder";
         Err(Failure::machine(error).with_help(help))
     } else {
         Ok(files)

@@ -1,14 +1,19 @@
-//! `stormlp workloads`: the built-in training workloads, and lookup of a workload by name.
+//! `stormlp workloads`: the built-in workloads and models, and lookup of a workload by name.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context;
 use clap::Subcommand;
-use stormlp_checkpoint::plan::builtin;
+use serde::Serialize;
+use stormlp_checkpoint::plan::{CheckpointWorkload, builtin};
+use stormlp_checkpoint::show as checkpoint;
 use stormlp_core::printable::printable;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::ByteSize;
+use stormlp_kvcache::plan::{CHECKPOINT_MODELS, Model, SizeRequest, size};
+use stormlp_kvcache::show as kvcache;
+use stormlp_show::document::Document;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::catalog::{BuiltinWorkload, CATALOG};
 use stormlp_training::plan::warnings::edition;
@@ -17,6 +22,7 @@ use stormlp_training::show as training;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Disk, Kind, Reader, Storage as _};
 
+use super::idle::refuse;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
@@ -28,47 +34,154 @@ const MOST_FILE_BYTES: u64 = 16 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp workloads                           all built-in workloads and their storage demand
+  stormlp workloads                           training workloads, checkpoint and KV-cache models
   stormlp workloads show unet3d > my.yaml     a template; then `stormlp train my.yaml`
-  stormlp workloads --format json             for scripts")]
+  stormlp workloads show llama3.1-8b          sizes of a model's KV caches
+  stormlp workloads list --format json        for scripts")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Option<Show>,
+    command: Option<Catalog>,
 
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    list: FormatArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Show {
-    /// Print a workload as YAML
+enum Catalog {
+    /// List all workloads and models, as without `list`
+    List(FormatArgs),
+    /// Print a workload or checkpoint model as YAML, or the sizes of KV caches
     Show {
-        /// Name of a workload, with or without its accelerator
+        /// Name of a workload or model, such as unet3d, unet3d_h100 or llama3-8b
         #[arg(value_name = "NAME")]
         name: String,
 
-        /// Accelerator
+        /// Accelerator of a training workload
         #[arg(long, value_name = "NAME")]
         accelerator: Option<String>,
     },
 }
 
-/// Lists the workloads, or prints one.
+#[derive(Debug, clap::Args)]
+struct FormatArgs {
+    /// Output format [default: text]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+/// Everything that is built in. `--format json` prints it serialised.
+#[derive(Serialize)]
+struct BuiltIn {
+    training: Vec<Workload>,
+    checkpoint: Vec<CheckpointWorkload>,
+    kvcache: Vec<Model>,
+}
+
+/// Lists the workloads and models, or prints one.
 ///
 /// # Errors
-/// With exit code 3 if the workload does not exist.
+/// With exit code 3 if it does not exist.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    if let Some(Show::Show { name, accelerator }) = &args.command {
-        return output::print(built_in(name, accelerator.as_deref())?.yaml);
+    let format = match args.command {
+        Some(Catalog::Show { name, accelerator }) => {
+            refuse(&[("--format", args.list.format.is_some())], "on `workloads show`")?;
+            return show(&name, accelerator.as_deref());
+        }
+        Some(Catalog::List(list)) => list.format,
+        None => args.list.format,
+    };
+    let all = BuiltIn {
+        training: CATALOG
+            .iter()
+            .map(|entry| entry.workload(&[]))
+            .collect::<Result<_, _>>()
+            .context("a built-in workload is broken")
+            .map_err(Failure::bug)?,
+        checkpoint: builtin::names().filter_map(builtin::load).collect(),
+        kvcache: Model::all(),
+    };
+    format.unwrap_or(Format::Text).print(&all, document)
+}
+
+fn document(all: &BuiltIn) -> Document {
+    let BuiltIn { training: workloads, checkpoint: models, kvcache: of_caches } = all;
+    let mut document = training::workloads(workloads);
+    document.sections.push(checkpoint::models(models));
+    document.sections.push(kvcache::models(of_caches));
+    document.headline = format!(
+        "{}, {} checkpoint models, {} KV-cache models; `stormlp workloads show NAME` prints one",
+        document.headline,
+        models.len(),
+        of_caches.len()
+    );
+    document
+}
+
+/// Prints a workload, or a model.
+fn show(name: &str, accelerator: Option<&str>) -> Result<(), Failure> {
+    let model = SizeRequest { model: name.to_string(), tokens: Vec::new(), capacity_bytes: None };
+    match (Owner::of(name), builtin::yaml(name), size(&model)) {
+        (Some(Owner::Checkpoint | Owner::KvCache), ..) if accelerator.is_some() => {
+            refuse(&[("--accelerator", true)], &format!("on the model {name}"))
+        }
+        (_, Some(yaml), _) => output::print(yaml),
+        (_, _, Ok(sizes)) => output::show(&kvcache::size(&sizes)),
+        _ => output::print(built_in(name, accelerator)?.yaml),
     }
-    let workloads: Vec<Workload> = CATALOG
-        .iter()
-        .map(|entry| entry.workload(&[]))
-        .collect::<Result<_, _>>()
-        .context("a built-in workload is broken")
-        .map_err(Failure::bug)?;
-    args.format.print(workloads.as_slice(), training::workloads)
+}
+
+/// The command that a built-in name belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Training,
+    Checkpoint,
+    KvCache,
+}
+
+impl Owner {
+    /// The owner of a name; `None` if it is not built in.
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            _ if builtin::yaml(name).is_some() => Some(Self::Checkpoint),
+            _ if Model::named(name).is_ok() => Some(Self::KvCache),
+            _ => catalog::find(name, None).is_ok().then_some(Self::Training),
+        }
+    }
+
+    /// What the name is called there, and the command to type.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Training => ("training workload", "stormlp train"),
+            Self::Checkpoint => ("checkpoint model", "stormlp checkpoint"),
+            Self::KvCache => ("KV-cache model", "stormlp kvcache serving"),
+        }
+    }
+
+    /// Rejects the name of another owner, with the command to type.
+    ///
+    /// # Errors
+    /// With exit code 3.
+    pub(crate) fn check(self, name: &str) -> Result<(), Failure> {
+        let Some(found) = Self::of(name).filter(|found| *found != self) else {
+            return Ok(());
+        };
+        let same = CHECKPOINT_MODELS.iter().find_map(|(checkpoint, of_caches)| match self {
+            Self::Checkpoint => (*of_caches == name).then_some(*checkpoint),
+            Self::KvCache => (*checkpoint == name).then_some(*of_caches),
+            Self::Training => None,
+        });
+        let ((what, command), (own, own_command)) = (found.words(), self.words());
+        let help = match same {
+            Some(same) if self == Self::KvCache => format!("use `{same}`"),
+            Some(same) => format!("type `{own_command} {same}`"),
+            None if found == Self::Checkpoint => format!(
+                "type `{command} {name}`, or `stormlp plan WORKLOAD --checkpoint {name}` to predict it"
+            ),
+            None => format!("type `{command} {name}`"),
+        };
+        let fact = anyhow::anyhow!("{name} is a {what}, not a {own}");
+        Err(Failure::no_plan(fact).with_help(help))
+    }
 }
 
 /// Warns if the edition of a workload is unknown: sizes and rounding depend on it.
@@ -80,7 +193,11 @@ pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session:
 
 fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static BuiltinWorkload, Failure> {
     catalog::find(name, accelerator).map_err(|error| {
-        Failure::no_plan(error).with_help("`stormlp workloads` lists the built-in ones")
+        let help = match name.contains('=') {
+            true => format!("each --params has one value: --params {name}"),
+            false => "`stormlp workloads` lists the built-in ones".to_string(),
+        };
+        Failure::no_plan(error).with_help(help)
     })
 }
 
@@ -132,13 +249,6 @@ pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<S
     })
 }
 
-/// What to do with the name of a training workload where a model of checkpoints is expected; `None`
-/// if it is not one.
-pub(crate) fn of_training(name: &str) -> Option<String> {
-    let known = catalog::find(name, None).ok();
-    known.map(|_| format!("{name} is a training workload: `stormlp train {name}` runs it"))
-}
-
 /// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`
 /// override it.
 ///
@@ -153,13 +263,7 @@ pub(crate) fn load(
     let path = Path::new(name);
     let ends_in_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     if !ends_in_yaml && !name.contains('/') {
-        if builtin::yaml(name).is_some() {
-            let fact = anyhow::anyhow!("{name} is a model of checkpoints, not a training workload");
-            return Err(Failure::no_plan(fact).with_help(format!(
-                "`stormlp checkpoint {name}` runs it, and `stormlp plan unet3d --storage STORAGE \
-                 --checkpoint {name}` predicts its times"
-            )));
-        }
+        Owner::Training.check(name)?;
         let entry = built_in(name, accelerator)?;
         return Ok(entry.workload(params)?);
     }

@@ -83,6 +83,7 @@ pub fn find(
     name: &str,
     accelerator: Option<&str>,
 ) -> Result<&'static BuiltinWorkload, CatalogError> {
+    let typed = name;
     let name = name.to_ascii_lowercase().replace('-', "_");
     let wanted = accelerator.map(str::to_ascii_lowercase);
     let by_model: Vec<&BuiltinWorkload> =
@@ -94,7 +95,7 @@ pub fn find(
                 find(entry.name, Some(&other))
             }
             (Some(entry), _) => Ok(entry),
-            (None, _) => Err(no_workload(&name)),
+            (None, _) => Err(no_workload(typed)),
         };
     }
     let Some(wanted) = wanted else {

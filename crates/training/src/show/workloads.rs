@@ -1,4 +1,4 @@
-//! The built-in workloads as a document.
+//! The built-in training workloads as a document.
 
 use crate::plan::workload::Workload;
 
@@ -9,7 +9,7 @@ type Row<'a> = &'a Workload;
 
 /// A row per workload: its properties and its demand on storage.
 pub fn workloads(workloads: &[Workload]) -> Document {
-    let mut document = Document::new(format!("{} workloads are built in", workloads.len()));
+    let mut document = Document::new(format!("{} training workloads", workloads.len()));
     let table = Table::of(
         workloads,
         |_| String::new(),
@@ -28,11 +28,9 @@ pub fn workloads(workloads: &[Workload]) -> Document {
             number("GB/s", 0, |one: &Row<'_>| demand(one)),
         ],
     );
-    document.table(table).lines = vec![
-        "GB/s (10^9 bytes) is the demand of one accelerator on storage at an AU of 100 %; dlrm \
-         reads 40 of its 200 columns."
-            .to_string(),
-        "`stormlp workloads show NAME` prints one as YAML, NAME as in unet3d or unet3d_h100."
+    document.section("Training: stormlp train WORKLOAD", Some(table)).lines = vec![
+        "GB/s (10^9 bytes): demand of one accelerator at an AU of 100 %; dlrm reads 40 of its 200 \
+         columns"
             .to_string(),
     ];
     document

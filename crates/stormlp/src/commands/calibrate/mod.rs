@@ -24,15 +24,16 @@ pub(crate) use client::{calibrated, calibrated_checkpoints};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp calibrate-dlio                                   all formats, with the DLIO of python3
-  stormlp calibrate-dlio --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz,tfrecord
-  stormlp train unet3d --client-overhead dlio-calibration.json     then predicts what DLIO would report
-  stormlp checkpoint llama3-8b --client-overhead dlio-calibration.json        the same of checkpoints
+  stormlp calibrate-dlio                          all formats, with the DLIO of python3
+  stormlp calibrate-dlio --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz
+  stormlp train unet3d --client-overhead dlio-calibration.json
+                                                  then predicts the result of DLIO
+  stormlp checkpoint llama3-8b --client-overhead dlio-calibration.json
 
-Takes about two minutes for each format, and 1.3 GB in --dir, which are removed at the end. Other work
-on the host makes DLIO slower: leave it idle. See docs/training.md.")]
+Each format takes about two minutes on an idle host. It needs 1.3 GB in --dir and deletes them at
+the end.")]
 pub(crate) struct Args {
-    /// Checked-out tree of DLIO [default: the one that PYTHON imports]
+    /// Source tree of DLIO [default: the one that PYTHON imports]
     #[arg(long, value_name = "TREE")]
     dlio: Option<PathBuf>,
 
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PYTHON", default_value = "python3")]
     python: PathBuf,
 
-    /// Formats to measure, separated by commas [default: npz, tfrecord, hdf5, csv, jpeg]
+    /// Formats to measure [default: npz,tfrecord,hdf5,csv,jpeg]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = measurable)]
     formats: Vec<DataFormat>,
 
@@ -48,11 +49,11 @@ pub(crate) struct Args {
     #[arg(long)]
     no_checkpoint: bool,
 
-    /// Folder for the datasets of the trials, on a local disk
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    /// Folder for temporary datasets, on a local disk
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 
-    /// File to save the costs in
+    /// File for the result
     #[arg(short, long, value_name = "FILE", default_value = "dlio-calibration.json")]
     output: PathBuf,
 

@@ -19,7 +19,6 @@ use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_kvcache::plan::CHECKPOINT_MODELS;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::Document;
@@ -30,7 +29,7 @@ use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
 use super::idle::{refuse, refuse_on_path};
 use super::seed::fresh_seed;
-use super::workloads::{of_training, read_text};
+use super::workloads::{Owner, read_text};
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::peers::Peers;
@@ -112,17 +111,14 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
         return Ok(workload);
     }
     let path = Path::new(model);
-    let of_caches = CHECKPOINT_MODELS.iter().find(|(_, name)| *name == model);
-    let of_caches = of_caches
-        .map(|(own, _)| format!("it is a model of KV caches; use `stormlp checkpoint {own}`"));
-    if (path.extension().is_none() || of_caches.is_some()) && Disk.look(path)?.is_none() {
-        let names: Vec<&str> = builtin::names().collect();
-        let help = of_caches
-            .or_else(|| of_training(model))
-            .unwrap_or_else(|| format!("use one of {}, or a workload file", names.join(", ")));
-        return Err(
-            Failure::saying(Cause::Plan, format_args!("unknown model `{model}`")).with_help(help)
-        );
+    if Disk.look(path)?.is_none() {
+        Owner::Checkpoint.check(model)?;
+        if path.extension().is_none() {
+            let names: Vec<&str> = builtin::names().collect();
+            let help = format!("use one of {}, or a workload file", names.join(", "));
+            let fact = format_args!("unknown model `{model}`");
+            return Err(Failure::saying(Cause::Plan, fact).with_help(help));
+        }
     }
     let text = read_text(path, "workload file")?;
     parse(&text, model).map_err(|error| {

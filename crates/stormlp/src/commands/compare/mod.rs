@@ -5,6 +5,8 @@ mod turns;
 
 use std::path::PathBuf;
 
+use stormlp_core::note::{Cause, Note};
+use stormlp_core::printable::printable;
 use stormlp_core::units::counted;
 use stormlp_show::comparison::history::History;
 use stormlp_show::comparison::{Comparison, Named, Terms};
@@ -29,71 +31,67 @@ use stormlp_hosts::session::Session;
     after_help = "\
 Examples:
   stormlp compare --baseline './old gds --path cpu' --candidate './new gds --path cpu'
-                                            runs both commands in turns until the answer is clear
-  stormlp compare a1 a2 a3 -- b1 b2 b3      runs of the same work that were taken in turns: a b a b
-  stormlp compare --history nightly/        since when a series of reports is faster or slower
-  stormlp compare --fail-on-regression 5 nightly/ today/ --history nightly/
+                                            run both in turns until the answer is clear
+  stormlp compare old/ new/                 two folders of reports, measured in turns
+  stormlp compare a1 a2 a3 -- b1 b2 b3      three reports per side
+  stormlp compare --history nightly/        when did a series become faster or slower?
+  stormlp compare old/ new/ --fail-on-regression 5
                                             exit code 7 if a figure is 5 % worse
 
-A figure improved or regressed if the 95 % interval of its change excludes 0, and is the same if the
-interval is within --min-change. One run does not show how runs
-vary: the answer is then *cannot tell*. See docs/compare.md."
+A figure improved or regressed if the 95 % interval of its change excludes 0; it is the same if the
+interval is within --min-change. With one run per side, the answer is always *cannot tell*."
 )]
 pub(crate) struct Args {
-    /// Reports of the baseline, their folders, or folders of such folders; two places without --
-    /// are baseline and candidate
+    /// Reports of the baseline, or their folders; two paths are baseline and candidate
     #[arg(value_name = "BASELINE",
         required_unless_present_any = ["baseline_command", "resume", "history"])]
     baseline: Vec<PathBuf>,
 
-    /// Reports of the candidate
+    /// Reports of the candidate, after --
     #[arg(value_name = "CANDIDATE", last = true)]
     candidate: Vec<PathBuf>,
 
-    /// Shell command of the baseline; `stormlp` in it is this executable
+    /// Shell command of the baseline
     #[arg(long = "baseline", value_name = "CMD", requires = "candidate_command",
         conflicts_with_all = ["baseline", "candidate"])]
     baseline_command: Option<String>,
 
-    /// Shell command of the candidate; both run in turns
+    /// Shell command of the candidate
     #[arg(long = "candidate", value_name = "CMD", requires = "baseline_command")]
     candidate_command: Option<String>,
 
-    /// Name of the baseline, A, or the candidate, B, such as A=old [default: a tag in which they
-    /// differ]; repeatable
+    /// Name of a side, such as A=old or B=new [default: a tag in which they differ]
     #[arg(long, value_name = "A=NAME|B=NAME", value_parser = side_name)]
     name: Vec<(usize, String)>,
 
-    /// Command before every run, with STORMLP_SIDE set to baseline or candidate; repeatable
+    /// Command before every run; STORMLP_SIDE is baseline or candidate; repeatable
     #[arg(long, value_name = "CMD", requires = "baseline_command")]
     setup: Vec<String>,
 
-    /// Continue the comparison of two commands that was kept in this folder
+    /// Continue the comparison of commands in this folder
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "baseline", "candidate", "baseline_command", "candidate_command", "setup", "min_change",
         "force", "name",
     ])]
     resume: Option<PathBuf>,
 
-    /// Folder for the reports of both commands [default: $STORMLP_RESULTS_DIR, otherwise
-    /// stormlp-results]
+    /// Folder for reports [default: $STORMLP_RESULTS_DIR, otherwise stormlp-results]
     #[arg(long, value_name = "DIR", requires = "baseline_command")]
     results_dir: Option<PathBuf>,
 
-    /// Folder of earlier reports, to estimate the noise; alone, it shows when they changed
+    /// Earlier reports, to estimate the noise; alone: when they changed
     #[arg(long, value_name = "DIR", conflicts_with_all = ["baseline_command", "resume"])]
     history: Option<PathBuf>,
 
-    /// Smallest change that matters, in percent [default: 5; 10 for percentiles and CPU time]
+    /// Smallest change that matters [default: 5; 10 for percentiles and CPU time]
     #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
     min_change: Option<f64>,
 
-    /// Compare even if the work differs, with a warning
+    /// Compare even if the work differs
     #[arg(long)]
     force: bool,
 
-    /// Exit with code 7 if a figure is certainly worse, by at least this percentage, or if
-    /// something measured in the baseline failed or is incomplete
+    /// Exit with code 7 if a figure is worse by this percentage, or a run failed
     #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
     fail_on_regression: Option<f64>,
 
@@ -231,19 +229,23 @@ fn compared(
             "no figures to compare: {} is the report of `stormlp {one}`, and {} of `stormlp {of_other}`",
             first.name, other.name
         );
-        let help = "compare reports of the same command; `stormlp report DIR` lists a folder's";
+        let help = "compare reports of the same command; `stormlp report DIR` lists a folder";
         return Err(Failure::no_plan(anyhow::anyhow!(message)).with_help(help));
     }
     let may_differ = terms.force;
     let comparison = Comparison::of(baseline, now, terms);
-    let (fact, help) = match comparison.difference_words().filter(|_| !may_differ) {
-        Some(words) => (words, "compare runs of the same options, or add --force"),
-        None if comparison.figures.is_empty() => {
-            (comparison.sentence, "both sides must have measured the same")
-        }
-        None => return Ok(comparison),
-    };
-    Err(Failure::no_plan(anyhow::anyhow!(fact)).with_help(help))
+    let differences = comparison.difference_lines();
+    if !differences.is_empty() && !may_differ {
+        let lines = differences.iter().map(|line| format!("\n  {}", printable(line)));
+        let fact = format!("the runs are not the same work:{}", lines.collect::<String>());
+        let help = "compare runs with the same options, or add --force";
+        return Err(Note::new(Cause::Plan, fact, help).into());
+    }
+    if comparison.figures.is_empty() {
+        let help = "both sides must have measured the same";
+        return Err(Failure::no_plan(anyhow::anyhow!(comparison.sentence)).with_help(help));
+    }
+    Ok(comparison)
 }
 
 /// The paths of both sides: without `--`, two paths are one for each side.

@@ -79,7 +79,7 @@ fn of_file(path: &Path) -> Result<Format, Failure> {
 }
 
 /// Output options of every result.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct ExportArgs {
     /// Output format [default: text]
@@ -126,7 +126,7 @@ impl ExportArgs {
     ///
     /// # Errors
     /// The errors of [`Self::open`].
-    pub(super) fn open_saved(self, columns: &[&str]) -> Result<Targets, Failure> {
+    pub(crate) fn open_saved(self, columns: &[&str]) -> Result<Targets, Failure> {
         let is_printed = self.format.is_some() || self.output.is_empty();
         Ok(Targets { is_printed, ..self.open(columns)? })
     }
@@ -177,7 +177,7 @@ impl Forms<'_> {
                 other.head().kind.name(),
                 kind.name()
             ))
-            .with_help(format!("select one command with --kind {}", kind.name())))
+            .with_help(format!("name only reports of `stormlp {}`", kind.name())))
         })
     }
 }

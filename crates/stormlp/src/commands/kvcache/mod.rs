@@ -24,6 +24,7 @@ use stormlp_mlperf::official::OutputFile;
 
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
+use super::workloads::Owner;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 
@@ -144,6 +145,7 @@ impl Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let (workload, run, output, mlperf) = match args.what {
         What::Size(args) => {
+            Owner::KvCache.check(&args.request.model)?;
             let answer =
                 size(&args.request).map_err(|error| Failure::saying(Cause::Plan, error))?;
             return args.format.print(&answer, show::size);
@@ -176,6 +178,7 @@ fn run_workload(
     mlperf_output: Option<PathBuf>,
     session: &Session,
 ) -> Result<(), Failure> {
+    Owner::KvCache.check(request.model())?;
     let folder = request.run.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
     // If there are other processes, they are told the result.

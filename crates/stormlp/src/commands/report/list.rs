@@ -1,21 +1,80 @@
-//! The list of reports in folders, one row each: start time, command, ending, headline figure.
+//! The list of the reports in a folder, one row each: start time, command, ending, headline figure.
 
 use std::path::{Path, PathBuf};
 
-use crate::any_report::AnyReport;
 use serde::Serialize;
 use serde_json::{Value, json};
-use stormlp_core::tag::{self, Tags};
-use stormlp_core::units::counted;
-use stormlp_show::document::{Document, Table, word};
-use stormlp_show::records::Records;
-
-use super::super::deliver::{Format, Targets};
-use super::super::saved;
-use super::{Filter, several};
-use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_core::report::{Head, ReportKind};
+use stormlp_core::tag::{self, Tag, Tags};
+use stormlp_core::units::counted;
+use stormlp_hosts::saver::results_folder;
+use stormlp_show::document::{Document, Table, word};
 use stormlp_show::html::Sheet;
+use stormlp_show::records::Records;
+use stormlp_transfer::storage::{Disk, Storage as _};
+
+use super::super::deliver::{ExportArgs, Format};
+use super::super::saved;
+use super::show::several;
+use crate::any_report::AnyReport;
+use crate::output;
+
+/// Options of the list.
+#[derive(Debug, Default, PartialEq, clap::Args)]
+pub(super) struct ListArgs {
+    /// Folder of reports [default: $STORMLP_RESULTS_DIR, otherwise stormlp-results]
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+
+    /// Only reports of this command
+    #[arg(long, value_enum)]
+    kind: Option<ReportKind>,
+
+    /// Only reports with this tag; repeatable, all must match
+    #[arg(long, value_name = "KEY=VALUE")]
+    tag: Vec<Tag>,
+
+    #[command(flatten)]
+    targets: ExportArgs,
+}
+
+/// The report filter.
+#[derive(Debug)]
+struct Filter {
+    kind: Option<ReportKind>,
+    tags: Tags,
+}
+
+impl Filter {
+    /// Whether a report passes the filter.
+    fn takes(&self, head: &Head) -> bool {
+        let has = |(key, value): (&String, &String)| head.tags.get(key) == Some(value);
+        self.kind.is_none_or(|kind| head.kind == kind) && self.tags.iter().all(has)
+    }
+
+    /// Whether every report passes.
+    fn is_open(&self) -> bool {
+        self.kind.is_none() && self.tags.is_empty()
+    }
+
+    /// The failure if none of `count` reports passes.
+    fn none_of(&self, count: usize) -> Failure {
+        let reports = counted(count as u64, "report");
+        if self.is_open() {
+            // The reason for each was already printed.
+            return Failure::no_plan(match count {
+                1 => anyhow::anyhow!("the report cannot be read"),
+                _ => anyhow::anyhow!("{reports}, none of which can be read"),
+            });
+        }
+        let kind = self.kind.map(|kind| format!("--kind {}", kind.name()));
+        let tags = self.tags.iter().map(|(key, value)| format!("--tag {key}={value}"));
+        let asked: Vec<String> = kind.into_iter().chain(tags).collect();
+        Failure::machine(anyhow::anyhow!("{reports}, none of which has {}", asked.join(" ")))
+            .with_help("`stormlp report` without --kind and --tag lists them all")
+    }
+}
 
 /// A row of the list. If a report cannot be read, the headline is the reason, and only the file is
 /// given in addition.
@@ -38,7 +97,7 @@ struct Row {
 }
 
 /// The CSV columns; new ones are only added at the end.
-pub(super) fn columns() -> Vec<&'static str> {
+fn columns() -> Vec<&'static str> {
     let names =
         "started_at kind status headline command file figure figure_unit verdict hostname tags";
     names.split(' ').collect()
@@ -104,11 +163,16 @@ impl Row {
     }
 }
 
-/// Lists the reports in `places`, at least one of which is a folder of reports. Metrics cover all
-/// that can be read; each other report gets a warning.
-pub(super) fn show(places: &[PathBuf], filter: &Filter, to: &Targets) -> Result<(), Failure> {
-    let files: Result<Vec<_>, Failure> = places.iter().map(|place| saved::files(place)).collect();
-    let files = files?.concat();
+/// Lists the reports of a folder. Metrics cover all that can be read; each other report gets a
+/// warning.
+///
+/// # Errors
+/// With exit code 4 if there are none, or an output cannot be written.
+pub(super) fn list(args: ListArgs) -> Result<(), Failure> {
+    let filter = Filter { kind: args.kind, tags: tag::collect(&args.tag).map_err(Failure::usage)? };
+    let folder = args.folder.unwrap_or_else(results_folder);
+    let to = args.targets.open_saved(&columns())?;
+    let files = found(&folder)?;
     if to.any(|format| format == Format::Openmetrics) {
         let read = files.iter().filter_map(|file| {
             let left_out = |failure: Failure| {
@@ -117,14 +181,44 @@ pub(super) fn show(places: &[PathBuf], filter: &Filter, to: &Targets) -> Result<
             };
             saved::any(file).map_err(left_out).ok()
         });
-        let reports = filter.taken(read.collect(), files.len())?;
-        return several(&reports, to);
+        let mut reports: Vec<AnyReport> =
+            read.filter(|report| filter.takes(report.head())).collect();
+        reports.sort_by(|a, b| a.head().started_at.cmp(&b.head().started_at));
+        return if reports.is_empty() {
+            Err(filter.none_of(files.len()))
+        } else {
+            several(&reports, &to)
+        };
     }
-    let rows = rows(&files, filter)?;
-    let mut document = document(places, &rows);
-    let next = "`stormlp report FOLDER/REPORT` shows one, `stormlp compare BASELINE CANDIDATE` compares two";
-    document.sections.iter_mut().for_each(|one| one.lines.push(next.to_string()));
+    let rows = rows(&files, &filter)?;
+    let mut document = document(&folder, &rows);
+    let next = format!(
+        "`stormlp report show {}` shows one, `stormlp compare BASELINE CANDIDATE` compares two",
+        folder.join("REPORT").display()
+    );
+    document.sections.iter_mut().for_each(|one| one.lines.push(next.clone()));
     to.answer(&rows, document, Sheet::from)
+}
+
+/// The reports in `folder`.
+///
+/// # Errors
+/// With exit code 4 if there are none, 3 if it is itself a report.
+fn found(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let shown = folder.display();
+    if Disk.look(folder)?.is_none() {
+        let help = "run `stormlp gds` first; then `stormlp report` lists its reports, and \
+                    `stormlp report DIR` those of another folder";
+        let message = anyhow::anyhow!("there are no reports in {shown}: no such folder");
+        return Err(Failure::machine(message).with_help(help));
+    }
+    if !Disk.is_folder(&saved::file(folder)?)? || saved::dlio(folder)?.is_some() {
+        let help = format!("`stormlp report show {shown}` shows it");
+        return Err(
+            Failure::no_plan(anyhow::anyhow!("{shown} is not a folder of reports")).with_help(help)
+        );
+    }
+    saved::files(folder)
 }
 
 /// A row for each report that passes the filter, newest last. Without a filter, unreadable reports
@@ -146,15 +240,9 @@ fn rows(files: &[PathBuf], filter: &Filter) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-fn document(places: &[PathBuf], rows: &[Row]) -> Document {
-    // If there is a single folder, the title names it.
-    let root = match places {
-        [only] => only.as_path(),
-        _ => Path::new(""),
-    };
-    let places: Vec<String> = places.iter().map(|place| Path::display(place).to_string()).collect();
+fn document(root: &Path, rows: &[Row]) -> Document {
     let count = counted(rows.len() as u64, "report");
-    let mut document = Document::new(format!("{count} in {}", places.join(", ")));
+    let mut document = Document::new(format!("{count} in {}", root.display()));
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_string());
     // The report's name and its tags, if any, are never omitted.
     let table = Table::of(
