@@ -230,7 +230,7 @@ fn every_rank_leaves_mlperfs_files_and_every_checkpoint_is_a_row() {
     // They are shown with a row for each checkpoint.
     let shown = |format: &str| {
         let mut command = stormlp();
-        command.arg("report").arg(&run).args(["--format", format]);
+        command.args(["report", "show"]).arg(&run).args(["--format", format]);
         stdout(command.assert().success())
     };
     let rows: Vec<String> = shown("csv").lines().map(ToString::to_string).collect();

@@ -62,7 +62,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let folder = folder.path();
     sets(folder);
     let text = stdout(compare(folder, "a1 a2 a3 -- b1 b2 b3").success());
-    assert!(last_line(&text, 0).starts_with("regressed: "), "{text}");
+    assert!(last_line(&text, 0).starts_with("regressed: throughput is 10.0 % lower"), "{text}");
     assert!(text.contains("-10.0 %") && text.contains("over 3 and 3 independent runs"), "{text}");
     let said = stderr(compare(folder, "--fail-on-regression 5 a1 a2 a3 -- b1 b2 b3").code(7));
     assert!(said.contains("got worse by 5 % or more"), "{said}");
@@ -154,13 +154,10 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     other["cells"][0]["io_size_bytes"] = json!(4 << 20);
     save(folder, "other", &other, 1e9);
     let said = stderr(compare(folder, "a1 other").code(3));
-    assert!(said.contains("I/O sizes 4 MiB against 1 MiB"), "{said}");
+    assert!(said.contains("\n  I/O sizes: 1 MiB (baseline), 4 MiB (candidate)\n"), "{said}");
     assert!(said.contains("--force"), "{said}");
     let text = stdout(compare(folder, "a1 other --force").success());
-    assert!(
-        text.contains("not the same work: I/O sizes") && text.contains("compared anyway"),
-        "{text}"
-    );
+    assert!(text.contains("not the same work; compared anyway:\n  I/O sizes: "), "{text}");
     // All of a plan counts, whether people have a name for it or not.
     let mut filled = report.clone();
     filled["plan"]["request"]["fill"] = json!("zero");
@@ -168,7 +165,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     filled["plan"]["cells"][0]["submit_batch"] = json!(7);
     save(folder, "filled", &filled, 1e9);
     let said = stderr(compare(folder, "a1 filled").code(3));
-    for told in ["--fill zero against", "--tune submit-batch 7 against"] {
+    for told in ["\n  --fill: random (baseline), zero", "(baseline), 7 (candidate)"] {
         assert!(said.contains(told), "{told}: {said}");
     }
     compare(folder, "a1 filled --force").success();
@@ -243,7 +240,7 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
     gds(folder, &words.replace("a1", "nightly")).assert().success();
     gds(folder, &words.replace("a1", ".")).assert().code(4);
     let text = stdout(gds(folder, &words.replace("50ms", "60ms")).assert().success());
-    assert!(text.contains("not the same work: --duration 0.06 s against 0.05 s"), "{text}");
+    assert!(text.contains("--duration: 0.05 s (baseline), 0.06 s (candidate)"), "{text}");
     let text = stdout(gds(folder, &words.replace("--op read", "--op write")).assert().success());
     assert!(text.contains("no figures to compare: "), "{text}");
     // Programs get the report with the comparison beside it, and read it back as a report.

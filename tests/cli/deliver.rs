@@ -45,13 +45,16 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         assert!(over_time.contains(",interval_bytes,,"), "{over_time}");
         let report = saved(folder);
         for format in ["text", "table", "json", "csv", "markdown", "html", "openmetrics", "svg"] {
-            run(folder, &format!("report {report} --format {format}")).success();
+            run(folder, &format!("report show {report} --format {format}")).success();
         }
-        let compared = stdout(run(folder, &format!("report {report} --baseline {report}")));
+        let compared = stdout(run(folder, &format!("report show {report} --baseline {report}")));
         assert!(compared.contains("Against the baseline"), "{compared}");
         assert!(compared.contains("identical: "), "{compared}");
-        let narrow =
-            stormlp().current_dir(folder).args(["report", &report]).env("COLUMNS", "80").assert();
+        let narrow = stormlp()
+            .current_dir(folder)
+            .args(["report", "show", &report])
+            .env("COLUMNS", "80")
+            .assert();
         let narrow = stdout(narrow.success());
         let widths = narrow.lines().map(|line| line.chars().count());
         let widest = widths.max().unwrap();
@@ -75,13 +78,13 @@ fn a_baseline_of_other_work_is_reported_and_one_with_nothing_in_common_refused()
     let folder = folder();
     let folder = folder.path();
     let (now, then) = (train_as(folder, "unet3d"), train_as(folder, "resnet50"));
-    let shown = stdout(run(folder, &format!("report {now} --baseline {then}")).success());
-    let caveat = last_line(&shown, 0).trim_start();
-    let message = "not the same work: workload unet3d against resnet50";
-    assert!(caveat.starts_with(message), "{shown}");
-    let words = format!("report {now} --baseline {then} --format markdown");
+    let shown = stdout(run(folder, &format!("report show {now} --baseline {then}")).success());
+    let message = "workload: resnet50 (baseline), unet3d (candidate)";
+    let first = format!("not the same work as the baseline:\n  {message}");
+    assert!(shown.contains(&first), "{shown}");
+    let words = format!("report show {now} --baseline {then} --format markdown");
     assert!(stdout(run(folder, &words).success()).contains(message));
-    let alike = stdout(run(folder, &format!("report {now} --baseline {now}/report.json")));
+    let alike = stdout(run(folder, &format!("report show {now} --baseline {now}/report.json")));
     assert!(!alike.contains("not the same"), "{alike}");
 
     let saves = format!("{CHECKPOINT} --results-dir saves").replace("--restores 1", "--restores 0");
@@ -96,12 +99,12 @@ fn a_baseline_of_other_work_is_reported_and_one_with_nothing_in_common_refused()
     let saves = only("saves");
     let shown = stdout(run(folder, &restores).success());
     assert!(shown.contains("no figures to compare"), "{shown}");
-    let words = format!("report {} --baseline {saves}", only("restores"));
+    let words = format!("report show {} --baseline {saves}", only("restores"));
     let said = stderr(run(folder, &words).code(3));
     assert!(said.contains("no figures to compare"), "{said}");
 
     run(folder, &again).success();
-    let words = format!("report {} --baseline saves", only("restores"));
+    let words = format!("report show {} --baseline saves", only("restores"));
     let said = stderr(run(folder, &words).code(4));
     assert!(said.contains("one is needed"), "{said}");
 }
@@ -163,10 +166,12 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     for command in [GDS, CHECKPOINT] {
         refused(&format!("{command} --baseline {report}"), 3, "stormlp train");
     }
-    refused(&format!("report {report} --format csv --baseline {report}"), 2, "--baseline");
-    refused(&format!("report results --baseline {report}"), 2, "a single report");
+    refused(&format!("report show {report} --format csv --baseline {report}"), 2, "--baseline");
+    refused(&format!("report results --baseline {report}"), 2, "report show");
+    let twice = format!("report show {report} {report} --baseline {report}");
+    refused(&twice, 2, "a single report");
     refused("report results --format series-csv", 2, "only for reports");
-    refused(&format!("report {report} {report} --format series-csv"), 2, "name one of them");
+    refused(&format!("report show {report} {report} --format series-csv"), 2, "name one of them");
     let plan = "plan unet3d --storage read=1GB/s";
     refused(&format!("{plan} --format series-csv"), 2, "only for reports");
     refused(&format!("{plan} --output a.series.csv"), 2, "only for reports");

@@ -88,7 +88,7 @@ fn runs_that_append_at_once_add_whole_rows_below_one_header() {
     let report = fs::read_dir(place.join("results")).unwrap().next().unwrap().unwrap().path();
     let start = || {
         Command::new(env!("CARGO_BIN_EXE_stormlp"))
-            .arg("report")
+            .args(["report", "show"])
             .arg(report.strip_prefix(place).unwrap())
             .args(["--output", "all.csv", "--append"])
             .current_dir(place)
@@ -109,7 +109,7 @@ fn runs_that_append_at_once_add_whole_rows_below_one_header() {
 fn a_row_for_which_there_is_no_room_is_not_begun() {
     let folder = measured();
     let place = folder.path();
-    let export = "report results/* --output all.csv --append";
+    let export = "report show results/* --output all.csv --append";
     let program = env!("CARGO_BIN_EXE_stormlp");
     // Of a file of a few rows, the next one crosses a block's end sooner or later.
     let script = format!("trap '' XFSZ; ulimit -f 4; exec {program} {export}");

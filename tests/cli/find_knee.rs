@@ -81,7 +81,7 @@ fn every_format_has_the_knee() {
         ("html", "The fewest in flight"),
     ] {
         let mut command = crate::stormlp();
-        let shown = command.arg("report").arg(&report).args(["--format", format]);
+        let shown = command.args(["report", "show"]).arg(&report).args(["--format", format]);
         let shown = stdout(shown.assert().success());
         assert!(shown.contains(marks), "{format}: {shown}");
     }

@@ -82,7 +82,7 @@ fn a_killed_matrix_keeps_every_finished_cell() {
     let path = saved(folder.path());
     assert_eq!(read_json(&path)["cells"], serde_json::json!([]));
     let shown = |code| {
-        let words = format!("report {} --format json", path.display());
+        let words = format!("report show {} --format json", path.display());
         let assert = in_folder(folder.path(), &words).assert().code(code);
         serde_json::from_str::<serde_json::Value>(&stdout(assert)).unwrap_or_default()
     };
@@ -160,9 +160,9 @@ fn a_saved_report_can_be_shown_listed_and_compared() {
     let printed =
         stdout(gds(folder.path(), &format!("{QUICK} --path buffered")).assert().success());
     let path = saved(folder.path());
-    let again = format!("report {}", path.display());
+    let again = format!("report show {}", path.display());
     assert_eq!(stdout(in_folder(folder.path(), &again).assert().success()), printed);
-    let of_folder = format!("report {}", path.parent().unwrap().display());
+    let of_folder = format!("report show {}", path.parent().unwrap().display());
     assert_eq!(stdout(in_folder(folder.path(), &of_folder).assert().success()), printed);
     let list = stdout(in_folder(folder.path(), "report").assert().success());
     assert!(list.contains(" gds ") && list.contains(" complete "), "{list}");

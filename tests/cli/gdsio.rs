@@ -267,7 +267,7 @@ fn a_job_is_measured_over_its_own_time() {
         let rate = number("bytes") / seconds;
         assert!((rate / number("throughput_bytes_per_second") - 1.0).abs() < 1e-6, "{job}");
     }
-    let shown = stdout(stormlp().arg("report").arg(&saved).assert().success());
+    let shown = stdout(stormlp().args(["report", "show"]).arg(&saved).assert().success());
     assert!(shown.contains("\nJobs\n"), "{shown}");
     assert!(shown.lines().any(|line| line.trim_start().starts_with("large ")), "{shown}");
 }

@@ -192,7 +192,7 @@ fn files_that_cannot_be_reports_are_rejected_early() {
     let pipe_path = place.path("pipe");
     pipe(&pipe_path);
     for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
-        let message = stderr(place.run(&format!("report {name}")).code(4));
+        let message = stderr(place.run(&format!("report show {name}")).code(4));
         assert!(message.contains("not a regular file"), "{message}");
     }
     for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
@@ -391,6 +391,7 @@ fn nothing_from_outside_steers_the_terminal() {
     told(&["checkpoint", &format!("{name}.yaml")], 4);
     told(&["datagen", &format!("{name}.yaml")], 4);
     told(&["report", &format!("{name}/none")], 4);
+    told(&["report", "show", &format!("{name}/none")], 4);
     told(&["clean", &name], 4);
     run(&["report", "."]);
 
@@ -410,7 +411,7 @@ fn nothing_from_outside_steers_the_terminal() {
     let report = report.to_str().unwrap();
     let everywhere = ["html", "openmetrics", "svg"];
     for format in ["text", "json", "csv", "markdown", "gdsio"].iter().chain(&everywhere) {
-        run(&["report", report, "--format", format]);
+        run(&["report", "show", report, "--format", format]);
     }
     let results = Path::new(report).parent().unwrap().parent().unwrap();
     for format in ["text", "json", "csv", "markdown", "html", "openmetrics"] {
@@ -497,7 +498,7 @@ fn a_report_with_an_impossible_value_says_that_it_was_changed() {
         fs::write(place.path("edited.json"), edited.to_string()).unwrap();
         for format in ["text", "html", "markdown"] {
             let text =
-                stdout(place.run(&format!("report edited.json --format {format}")).success());
+                stdout(place.run(&format!("report show edited.json --format {format}")).success());
             assert!(text.contains("changed after it was written"), "{at}: {text}");
         }
     }

@@ -99,7 +99,7 @@ fn a_run_killed_before_measuring_leaves_its_report() {
         let reports = fs::read_dir(place.path().join("stormlp-results")).unwrap();
         let report = reports.last().unwrap().unwrap().path();
         let mut shown = stormlp();
-        let shown = shown.arg("report").arg(report).assert();
+        let shown = shown.args(["report", "show"]).arg(report).assert();
         assert!(stdout(shown.success()).contains("unfinished"), "{words}");
     }
 }

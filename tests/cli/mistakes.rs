@@ -3,7 +3,7 @@
 use crate::stormlp;
 
 /// What is typed, the exit code, and what the answer has to name.
-const MISTAKES: [(&str, i32, &str); 54] = [
+const MISTAKES: [(&str, i32, &str); 69] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
@@ -27,7 +27,15 @@ const MISTAKES: [(&str, i32, &str); 54] = [
     ("train --workload unet3d", 2, "give WORKLOAD alone, without --workload"),
     ("train unet3d --num-accelerators 4", 2, "--num-accelerators is --accelerators here"),
     ("train unet3d --accelerator-type h100", 2, "--accelerator-type is --accelerator here"),
-    ("train llama3-8b", 3, "`stormlp checkpoint llama3-8b`"),
+    ("train llama3-8b", 3, "type `stormlp checkpoint llama3-8b`"),
+    ("plan llama3-8b --storage read=1GB/s", 3, "`stormlp plan WORKLOAD --checkpoint llama3-8b`"),
+    ("datasize llama3.1-8b", 3, "type `stormlp kvcache serving llama3.1-8b`"),
+    ("datagen llama3-8b", 3, "type `stormlp checkpoint llama3-8b`"),
+    ("checkpoint unet3d", 3, "type `stormlp train unet3d`"),
+    ("kvcache serving unet3d", 3, "type `stormlp train unet3d`"),
+    ("kvcache size llama3-405b", 3, "type `stormlp checkpoint llama3-405b`"),
+    ("workloads show unet", 3, "did you mean `unet3d`?"),
+    ("train lama3-8b", 3, "unknown workload `lama3-8b`"),
     ("train unet3d --mtbf 5h", 2, "--mtbf is an option of plan"),
     ("checkpoint --model llama3-8b", 2, "give MODEL|FILE.yaml alone, without --model"),
     ("checkpoint llama3-8b --checkpoint-folder x", 2, "--checkpoint-folder is --dir here"),
@@ -36,6 +44,10 @@ const MISTAKES: [(&str, i32, &str); 54] = [
     ("plan unet3d --storage 14GB/s", 2, "--storage read=14GB/s"),
     ("report", 4, "run `stormlp gds` first"),
     ("report list", 4, "`stormlp report` lists its reports"),
+    ("report a b", 2, "`stormlp report show PATH...` shows several"),
+    ("report show", 2, "`stormlp report` lists the reports"),
+    ("report show --kind gds", 2, "--kind is an option of report"),
+    ("compare a", 2, "stormlp compare BASELINE CANDIDATE"),
     ("submission rehearse unet3d", 2, "use one of check"),
     ("submission system-yaml", 2, "`stormlp submission describe` does this"),
     ("submission check . --json", 2, "--json is --format json here"),
@@ -46,7 +58,10 @@ const MISTAKES: [(&str, i32, &str); 54] = [
     ("datasize unet3d --client-host-memory-in-gb 512", 2, "--host memory=512GiB"),
     ("datasize unet3d --max-accelerators 8", 2, "--max-accelerators is --accelerators here"),
     ("datasize unet3d --host cpus=4", 2, "use --host memory=1TiB"),
-    ("train unet3d --params train.epochs=1 train.seed=7", 2, "use --params train.seed=7"),
+    ("train unet3d --params a=1 b=7", 2, "`stormlp train unet3d --params a=1 --params b=7`"),
+    ("train --params a=b c=d unet3d", 2, "`stormlp train --params a=b --params c=d unet3d`"),
+    ("datagen --params a=b c=d unet3d", 2, "`stormlp datagen --params a=b --params c=d unet3d`"),
+    ("train --params a=b c=d", 3, "each --params has one value: --params c=d"),
     ("train unet3d --path null --cache cold", 2, "--cache has no effect"),
     ("kvcache --cache-dir x", 2, "--cache-dir is --dir here"),
     ("kvcache", 2, "stormlp kvcache [OPTIONS] <COMMAND>"),

@@ -1,4 +1,4 @@
-//! `stormlp report`: one report or several, lists of folders, every format, and errors.
+//! `stormlp report` and `report show`: lists, one report or several, every format, and errors.
 
 use std::fs;
 use std::path::Path;
@@ -109,17 +109,23 @@ fn a_list_always_names_the_report_and_its_verdict() {
 fn a_faulty_report_is_one_sentence_with_its_own_exit_code() {
     let folder = measured();
     let place = folder.path();
-    let said = refused(place, "report results/train --kind gds", 4);
-    assert!(said.contains("1 report, none of which has --kind gds"), "{said}");
+    for path in ["results/train", "results/train/report.json"] {
+        let said = refused(place, &format!("report {path}"), 3);
+        assert!(said.contains(&format!("`stormlp report show {path}` shows it")), "{said}");
+    }
+    let said = refused(place, "report --kind gds show results/train", 2);
+    assert!(said.contains("precedes `show`"), "{said}");
+    let said = refused(place, "report show results", 4);
+    assert!(said.contains("`stormlp report results` lists its reports"), "{said}");
     fs::create_dir_all(place.join("bad/one")).unwrap();
     fs::write(place.join("bad/one/report.json"), b"\xff\xfe{}").unwrap();
-    let said = refused(place, "report bad/one", 3);
+    let said = refused(place, "report show bad/one", 3);
     assert!(said.contains("is not valid UTF-8"), "{said}");
     let said = refused(place, "report bad --format openmetrics", 3);
     assert!(said.contains("the report cannot be read"), "{said}");
     if Path::new("/dev/full").exists() {
         std::os::unix::fs::symlink("/dev/full", place.join("full.html")).unwrap();
-        let words = "report results/gds --output full.html";
+        let words = "report show results/gds --output full.html";
         let said = refused(place, words, 4);
         for part in ["cannot write full.html", "--output FILE"] {
             assert!(said.contains(part), "{said}");
@@ -131,16 +137,16 @@ fn a_faulty_report_is_one_sentence_with_its_own_exit_code() {
 fn several_reports_are_shown_in_every_format_that_supports_them() {
     let folder = measured();
     let place = folder.path();
-    let all = "report results/gds results/train results/checkpoint";
+    let all = "report show results/gds results/train results/checkpoint";
     let text = shown(place, all);
     assert!(text.contains("AU %") && text.contains("CPU s/GiB") && text.contains("slowest rank s"));
     assert_eq!(json(&shown(place, &format!("{all} --format json"))).as_array().unwrap().len(), 3);
     let page = shown(place, &format!("{all} --format html"));
     assert_eq!(page.matches("<article>").count(), 3);
     let said = refused(place, &format!("{all} --format csv"), 3);
-    assert!(said.contains("--kind"), "{said}");
-    let rows = shown(place, &format!("{all} --format csv --kind gds"));
-    let twice = shown(place, "report results/gds results/gds --format csv");
+    assert!(said.contains("name only reports of `stormlp gds`"), "{said}");
+    let rows = shown(place, "report show results/gds --format csv");
+    let twice = shown(place, "report show results/gds results/gds --format csv");
     assert_eq!(twice.lines().count(), 2 * rows.lines().count() - 1);
     let said = refused(place, &format!("{all} --format gdsio"), 3);
     assert!(said.contains("gdsio's result lines"), "{said}");
@@ -161,7 +167,7 @@ fn a_page_is_self_contained_and_escapes_untrusted_text() {
         report["host"]["hostname"] = nasty.into();
         report["host"]["cpu_model"] = nasty.into();
         fs::write(&path, report.to_string()).unwrap();
-        shown(place, &format!("report results/{kind} --output {kind}.html"));
+        shown(place, &format!("report show results/{kind} --output {kind}.html"));
         let page = fs::read_to_string(place.join(format!("{kind}.html"))).unwrap();
         assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{kind}");
@@ -172,7 +178,7 @@ fn a_page_is_self_contained_and_escapes_untrusted_text() {
             assert!(!named.contains(from), "{kind}: {from}");
         }
         assert!(page.contains("<svg role=\"img\"") && page.contains("<figcaption>"), "{kind}");
-        let svg = shown(place, &format!("report results/{kind} --format svg"));
+        let svg = shown(place, &format!("report show results/{kind} --format svg"));
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{kind}");
     }
 }
@@ -184,16 +190,16 @@ fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
     for (file, start) in
         [("a.md", "###"), ("a.csv", "format_version,"), ("a.json", "{"), ("a.prom", "# TYPE")]
     {
-        assert_eq!(shown(place, &format!("report results/gds --output {file}")), "");
+        assert_eq!(shown(place, &format!("report show results/gds --output {file}")), "");
         let text = fs::read_to_string(place.join(file)).unwrap();
         assert!(text.starts_with(start) && text.ends_with('\n'), "{file}: {text}");
     }
-    let said = refused(place, "report results/gds --output page", 2);
+    let said = refused(place, "report show results/gds --output page", 2);
     assert!(said.contains("not that of a format"), "{said}");
-    let said = refused(place, "report results/gds --output none/a.html", 4);
+    let said = refused(place, "report show results/gds --output none/a.html", 4);
     assert!(said.contains("--output none/a.html: folder none does not exist"), "{said}");
     fs::create_dir(place.join("a.html")).unwrap();
-    let said = refused(place, "report results/gds --output a.html", 4);
+    let said = refused(place, "report show results/gds --output a.html", 4);
     assert!(said.contains("cannot write a.html") && said.contains("--output"), "{said}");
 }
 
@@ -213,7 +219,9 @@ fn newer_damaged_and_foreign_reports_are_reported_without_a_panic() {
     ];
     for (text, told) in cases {
         fs::write(&path, &text).unwrap();
-        for words in ["report results/gds", "report results/gds results/train --format html"] {
+        for words in
+            ["report show results/gds", "report show results/gds results/train --format html"]
+        {
             let said = refused(place, words, 3);
             assert!(said.contains(told), "{words}: {said}");
         }
@@ -225,7 +233,7 @@ fn newer_damaged_and_foreign_reports_are_reported_without_a_panic() {
         assert!(said.contains("results/gds/report.json is left out"), "{said}");
     }
     fs::create_dir(place.join("empty")).unwrap();
-    for words in ["report empty", "report empty results --format html", "report none"] {
+    for words in ["report empty", "report none", "report show empty", "report show none"] {
         refused(place, words, 4);
     }
     // A histogram that nothing saved is left out of the page.
@@ -234,7 +242,7 @@ fn newer_damaged_and_foreign_reports_are_reported_without_a_panic() {
         cell["latency_histogram"] = "HISTFAAA".into();
     }
     fs::write(&path, broken.to_string()).unwrap();
-    let page = shown(place, "report results/gds --format html");
+    let page = shown(place, "report show results/gds --format html");
     assert!(page.contains("it has no readable histogram with more than one latency"));
 }
 
@@ -248,7 +256,7 @@ fn a_report_that_was_changed_after_it_was_written_says_so_and_is_still_used() {
     fs::create_dir(place.join("edited")).unwrap();
     let edited = place.join("edited/report.json");
     let said = |words: &str| {
-        let report = shown(place, &format!("report edited {words}"));
+        let report = shown(place, &format!("report show edited {words}"));
         let list = shown(place, &format!("report . {words}"));
         [report, list].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
     };
@@ -279,8 +287,8 @@ fn a_report_that_was_changed_after_it_was_written_says_so_and_is_still_used() {
     }
     assert!(shown(place, &compared).contains(words));
     // The copy that stormlp writes is no cleaner.
-    run(place, "report edited --output edited/copy.json").success();
-    assert!(shown(place, "report edited/copy.json").contains(words));
+    run(place, "report show edited --output edited/copy.json").success();
+    assert!(shown(place, "report show edited/copy.json").contains(words));
 
     let mut bare = whole;
     bare.as_object_mut().unwrap().remove("digest");
@@ -319,8 +327,8 @@ fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The newest of two that measured the same counts.
-    let twice = shown(place, "report results/gds results/gds --format openmetrics");
-    assert_eq!(twice, shown(place, "report results/gds --format openmetrics"));
+    let twice = shown(place, "report show results/gds results/gds --format openmetrics");
+    assert_eq!(twice, shown(place, "report show results/gds --format openmetrics"));
 }
 
 #[test]
@@ -340,7 +348,7 @@ fn every_command_has_a_manual_page_without_colours() {
     let folder = folder();
     let place = folder.path();
     run(place, "generate man pages --quiet").success();
-    for name in ["stormlp", "stormlp-gds", "stormlp-report", "stormlp-generate-man"] {
+    for name in ["stormlp", "stormlp-gds", "stormlp-report-show", "stormlp-generate-man"] {
         let page = fs::read_to_string(place.join(format!("pages/{name}.1"))).unwrap();
         assert!(page.contains(".TH stormlp"), "{name}: {page}");
         assert!(!page.contains('\u{1b}'), "{name}");

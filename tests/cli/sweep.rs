@@ -384,7 +384,7 @@ fn printed(_: &Path, output: &Output) -> Value {
 
 fn shown() -> Swept {
     Swept {
-        words: format!("report {KEPT} --format json"),
+        words: format!("report show {KEPT} --format json"),
         result: printed,
         resume: |_| String::new(),
         ..gds("psync")

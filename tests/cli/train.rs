@@ -248,7 +248,7 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
     let runs = folder.path().join("mlperf/training/unet3d/run");
     let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
     let mut show = stormlp();
-    let shown = stdout(show.arg("report").arg(&run).assert().success());
+    let shown = stdout(show.args(["report", "show"]).arg(&run).assert().success());
     assert!(
         last_line(&shown, 0).starts_with("AU ") && shown.contains("not an MLPerf result"),
         "{shown}"
@@ -548,7 +548,7 @@ fn a_changed_path_contradicts_its_evidence_and_the_headline_stays() {
     let mut report: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     report["plan"]["transport"]["path"] = "gds".into();
     fs::write(&path, report.to_string()).unwrap();
-    let shown = stormlp().arg("report").arg(&path).assert().success();
+    let shown = stormlp().args(["report", "show"]).arg(&path).assert().success();
     let shown = stdout(shown).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("changed after it was written"), "{shown}");
     assert!(shown.ends_with(headline), "{shown}");

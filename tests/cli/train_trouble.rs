@@ -457,7 +457,7 @@ fn a_killed_run_loses_no_more_than_its_last_epoch() {
     assert_eq!(whole["ending"]["status"], "unfinished");
     let shown = || -> Value {
         let mut show = stormlp();
-        show.arg("report").arg(report_file(folder.path())).args(["--format", "json"]);
+        show.args(["report", "show"]).arg(report_file(folder.path())).args(["--format", "json"]);
         serde_json::from_str(&stdout(show.assert().success())).unwrap()
     };
     let before = shown();

@@ -34,9 +34,17 @@ fn a_printed_workload_is_one_that_can_be_used() {
 #[test]
 fn every_workload_is_listed_in_both_forms() {
     let text = stdout(stormlp().arg("workloads").assert().success());
-    let list = json(&["workloads"]);
-    assert_eq!(list.as_array().unwrap().len(), 17);
-    for workload in list.as_array().unwrap() {
+    let list = json(&["workloads", "list"]);
+    assert_eq!(list, json(&["workloads"]));
+    for (catalog, count) in [("training", 17), ("checkpoint", 4), ("kvcache", 9)] {
+        let names = list[catalog].as_array().unwrap();
+        assert_eq!(names.len(), count, "{catalog}");
+        for name in names.iter().map(|one| one["name"].as_str().unwrap()) {
+            assert!(text.contains(&format!(" {name} ")), "{name}: {text}");
+            stormlp().args(["workloads", "show", name]).assert().success();
+        }
+    }
+    for workload in list["training"].as_array().unwrap() {
         let (name, accelerator) =
             (workload["name"].as_str().unwrap(), workload["accelerator"].as_str().unwrap());
         assert!(
@@ -83,6 +91,13 @@ fn faults_of_a_file_have_their_place() {
 fn wrong_names_list_the_choices_and_the_nearest() {
     let assert = stormlp().args(["workloads", "show", "unet"]).assert().code(3);
     assert!(stderr(assert).contains("did you mean `unet3d`?"));
+    let yaml = stdout(stormlp().args(["workloads", "show", "llama3-8b"]).assert().success());
+    assert!(yaml.contains("name: llama3-8b"), "{yaml}");
+    let sizes = stdout(stormlp().args(["workloads", "show", "llama3.1-8b"]).assert().success());
+    assert!(sizes.contains("128 KiB"), "{sizes}");
+    for words in ["show llama3-8b --accelerator h100", "--format json show unet3d"] {
+        stormlp().arg("workloads").args(words.split(' ')).assert().code(2);
+    }
     stormlp().args(["datasize", "missing.yaml"]).assert().code(4);
     stormlp().args(["datasize", "unet3d", "--edition", "9.0"]).assert().code(2);
     let assert = stormlp().args(["datasize", "unet3d", "-n", "0"]).assert().code(2);

@@ -62,7 +62,7 @@ fn two_hosts_save_and_restore_one_checkpoint() {
         assert_eq!(whole["verified_bytes"].as_u64().unwrap(), moved / 2);
         assert!(said.contains("4 positions later"), "{said}");
         let shown = |format: &str| {
-            let asked = ["report", runs[0].to_str().unwrap(), "--format", format];
+            let asked = ["report", "show", runs[0].to_str().unwrap(), "--format", format];
             String::from_utf8(alone(folder.path(), &asked).stdout).unwrap()
         };
         let rows = shown("csv");

@@ -101,7 +101,8 @@ fn the_pods_of_the_indexed_job_are_runs_that_are_shown_side_by_side() {
         })
         .collect();
     let mut report = Command::new(STORMLP);
-    let output = report.arg("report").args(&places).args(["--format", "json"]).output().unwrap();
+    let output =
+        report.args(["report", "show"]).args(&places).args(["--format", "json"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
     let reports = reports.as_array().unwrap();

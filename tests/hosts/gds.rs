@@ -230,9 +230,9 @@ fn measurements_outlive_a_host() {
                 assert!(!why.contains("at a barrier"), "{why}");
             }
             let run = runs[0].to_str().unwrap();
-            let shown = said(&alone(folder.path(), &["report", run]));
+            let shown = said(&alone(folder.path(), &["report", "show", run]));
             assert!(shown.contains("and as many on each of the 2 hosts"), "{name}: {shown}");
-            let left = alone(folder.path(), &["report", run, "--format", "json"]);
+            let left = alone(folder.path(), &["report", "show", run, "--format", "json"]);
             assert!(left.status.success(), "{name}: {}", said(&left));
             let left: Value = serde_json::from_slice(&left.stdout).unwrap();
             let cells = left["cells"].as_array().unwrap();

@@ -76,6 +76,9 @@ fn sets_of_runs_are_distinguished_by_their_variation() {
     assert!((throughput.change_percent.unwrap() + 10.0).abs() < 0.1);
     assert_eq!(slower.regressions(5.0).len(), 2, "{slower:?}");
     assert_eq!(slower.regressions(50.0), Vec::<&Compared>::new());
+    let first = "regressed: throughput is 10.0 % lower (between -";
+    assert!(slower.sentence.starts_with(first), "{}", slower.sentence);
+    assert!(slower.sentence.ends_with("; 2 of 6 figures got worse, CPU time by 11.1 %"));
     let text = shown(&slower);
     assert!(text.contains("over 3 and 3 independent runs"), "{text}");
     assert!(text.contains("95 %, for all figures together"), "{text}");
@@ -235,7 +238,7 @@ fn one_run_a_side_has_a_change_and_no_verdict() {
     let text = shown(&slower);
     let answer = text.trim_end().lines().last().unwrap();
     assert!(answer.starts_with("cannot tell: throughput is 10.0 % lower"), "{text}");
-    assert!(text.contains("one run does not show how runs vary"), "{text}");
+    assert!(text.contains("this may be noise; run each side at least 3 times"), "{text}");
     assert!(text.contains("--baseline 'A' --candidate 'B'"), "{text}");
 }
 
@@ -314,15 +317,13 @@ fn what_is_not_the_same_work_is_named_with_both_values() {
         cell.io_size = stormlp_matrix::plan::IoSize::fixed(4 << 20);
     }
     let comparison = compare(&runs(&[20.0]), &[other.into()]);
-    assert_eq!(
-        comparison.difference_words().unwrap(),
-        "not the same work: I/O sizes 4 MiB against 1 MiB"
-    );
+    let lines = comparison.difference_lines();
+    assert_eq!(lines, ["I/O sizes: 1 MiB (baseline), 4 MiB (candidate)"]);
     // A single combination per side is compared nevertheless.
     let subject = &comparison.figures[0].subject;
     assert!(subject.contains("4 MiB") && subject.contains("against"), "{subject}");
     let text = shown(&comparison);
-    assert!(text.contains("compared anyway"), "{text}");
+    assert!(text.contains("compared anyway:\n  I/O sizes: 1 MiB"), "{text}");
 }
 
 #[test]
