@@ -225,7 +225,7 @@ impl Comparison {
     }
 
     /// The headline figure to name first: one that decided, otherwise the one that changed most.
-    pub(super) fn leading(&self) -> Option<&Compared> {
+    fn leading(&self) -> Option<&Compared> {
         let headlines = self.figures.iter().filter(|one| one.headline);
         let decided = |one: &Compared| one.verdict == self.verdict;
         headlines.max_by(|a, b| decided(a).cmp(&decided(b)).then(a.change().total_cmp(&b.change())))

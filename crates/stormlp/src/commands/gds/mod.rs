@@ -37,7 +37,7 @@ Examples:
       four hosts at once, each with files of its own in the folder
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
-./stormlp-results (see --results-dir); `stormlp report` shows it again.")]
+./stormlp-results (see --results-dir); `stormlp report show` shows it again.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) matrix: MatrixRequest,
