@@ -95,8 +95,8 @@ def help_texts(binary, words=()):
     name = " ".join(["stormlp", *words, "--help"])
     prose = text.split("Examples:")[0]
     yield name, list(enumerate(prose.splitlines(), 1))
-    listed = re.search(r"Commands:\n((?:  .*\n)+)", text)
-    for command in re.findall(r"^  (\w\S*)", listed.group(1), re.M) if listed else []:
+    listed = "".join(re.findall(r"ommands:\n((?:  .*\n)+)", text))
+    for command in re.findall(r"^  (\w\S*)", listed, re.M):
         if command != "help":
             yield from help_texts(binary, (*words, command))
 
