@@ -43,7 +43,7 @@ const MISTAKES: [(&str, i32, &str); 69] = [
     ("plan unet3d", 2, "--storage 4x:read=14.5GB/s,latency=80us"),
     ("plan unet3d --storage 14GB/s", 2, "--storage read=14GB/s"),
     ("report", 4, "run `stormlp gds` first"),
-    ("report list", 4, "`stormlp report` lists its reports"),
+    ("report list", 4, "then `stormlp report`"),
     ("report a b", 2, "`stormlp report show PATH...` shows several"),
     ("report show", 2, "`stormlp report` lists the reports"),
     ("report show --kind gds", 2, "--kind is an option of report"),

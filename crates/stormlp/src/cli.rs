@@ -130,7 +130,7 @@ pub(crate) enum Command {
     Train(Box<train::Args>),
     /// Save and restore checkpoints as MLPerf Storage does.
     Checkpoint(Box<checkpoint::Args>),
-    /// Measure storage for KV caches: MLPerf's benchmark, serving, traces.
+    /// Measure storage for KV caches: MLPerf, serving engines, traces.
     Kvcache(Box<kvcache::Args>),
     /// Predict how many accelerators a storage system feeds.
     Plan(Box<plan::Args>),
@@ -213,7 +213,7 @@ impl Command {
 const EXAMPLES: &str = "\
 Examples:
   stormlp gds --dir /mnt/nvme       storage, path by path
-  stormlp train unet3d              does storage keep a GPU busy? In a minute
+  stormlp train unet3d              does storage keep a GPU busy?
   stormlp checkpoint llama3-8b      how fast are checkpoints saved and restored?";
 
 const EXIT_CODES: &str = "

@@ -124,14 +124,10 @@ impl Comparison {
     }
 
     fn of_figures(&self) -> String {
-        let command =
-            |side: &[Source]| side.first().map_or(String::new(), |one| one.command.clone());
         if self.figures.is_empty() {
-            return format!(
-                "no figures to compare: the baseline ({}) and the other ({}) have no figure in common",
-                command(&self.baseline),
-                command(&self.candidate)
-            );
+            let alone = self.unmatched.iter().take(MOST_UNMATCHED).map(String::as_str);
+            let words: Vec<&str> = ["none is on both sides"].into_iter().chain(alone).collect();
+            return format!("no figures to compare: {}", words.join("; "));
         }
         if self.identical {
             return "identical: both sides are the same report".to_string();
@@ -142,7 +138,8 @@ impl Comparison {
             (verdict, first) => {
                 let rest = [(Verdict::Regressed, "worse"), (Verdict::Improved, "better")];
                 let rest = rest.into_iter().filter_map(|(of, word)| self.rest(of, word, first));
-                let parts: Vec<String> = first.map(known).into_iter().chain(rest).collect();
+                let first = first.map(|one| known(&self.briefly(one)));
+                let parts: Vec<String> = first.into_iter().chain(rest).collect();
                 format!("{}: {}", verdict.words(), parts.join("; "))
             }
         }
@@ -168,7 +165,7 @@ impl Comparison {
     fn same(&self, open: usize) -> String {
         let told = self.widest().map_or(String::new(), |one| {
             let effect = one.effect_percent;
-            format!("{}, less than {effect} % either way", moved(one))
+            format!("{}, less than {effect} % either way", moved(&self.briefly(one)))
         });
         match open {
             0 => format!("same: {told}"),
@@ -180,22 +177,24 @@ impl Comparison {
         let Some(one) = self.widest().or(self.figures.first()) else {
             return "cannot tell".to_string();
         };
+        let told = moved(&self.briefly(one));
         match (&one.interval, self.why_not()) {
-            (None, Some(why)) => format!("cannot tell: {}, but {why}", moved(one)),
-            _ => format!("cannot tell: {}", moved(one)),
+            (None, Some(why)) => format!("cannot tell: {told}, but {why}"),
+            _ => format!("cannot tell: {told}"),
         }
     }
 
     /// The result so far, in a few words.
     pub fn progress(&self) -> String {
-        let one_of_many = self.figures.iter().filter(|one| one.headline).count() > 1;
-        let told = self.widest().cloned().map(|mut widest| {
-            if !one_of_many {
-                widest.subject.clear();
-            }
-            moved(&widest)
-        });
+        let told = self.widest().map(|widest| moved(&self.briefly(widest)));
         told.unwrap_or_else(|| self.sentence.clone())
+    }
+
+    /// A figure without its subject, if all have the same.
+    fn briefly(&self, one: &Compared) -> Compared {
+        let is_only = self.figures.iter().all(|other| other.subject == one.subject);
+        let subject = if is_only { String::new() } else { one.subject.clone() };
+        Compared { subject, ..one.clone() }
     }
 
     /// Why figures have no interval.
@@ -242,8 +241,8 @@ impl Comparison {
         if helps && !self.identical && self.why_not().is_some() {
             facts.add(
                 "help",
-                "stormlp compare --baseline 'A' --candidate 'B' runs both in turns; --history DIR takes the \
-                 noise from earlier reports",
+                "stormlp compare --baseline 'A' --candidate 'B' runs both in turns; --history DIR estimates \
+                 the noise from earlier reports",
             );
         }
     }

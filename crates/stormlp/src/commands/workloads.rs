@@ -34,10 +34,10 @@ const MOST_FILE_BYTES: u64 = 16 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp workloads                           training workloads, checkpoint and KV-cache models
-  stormlp workloads show unet3d > my.yaml     a template; then `stormlp train my.yaml`
-  stormlp workloads show llama3.1-8b          sizes of a model's KV caches
-  stormlp workloads list --format json        for scripts")]
+  stormlp workloads                        all workloads and models
+  stormlp workloads show unet3d > my.yaml  to edit, for `train my.yaml`
+  stormlp workloads show llama3.1-8b       sizes of a model's KV caches
+  stormlp workloads list --format json     for scripts")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Catalog>,
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 enum Catalog {
     /// List all workloads and models, as without `list`
     List(FormatArgs),
-    /// Print a workload or checkpoint model as YAML, or the sizes of KV caches
+    /// Print a workload or checkpoint model as YAML, or a model's KV-cache sizes
     Show {
         /// Name of a workload or model, such as unet3d, unet3d_h100 or llama3-8b
         #[arg(value_name = "NAME")]

@@ -24,14 +24,13 @@ pub(crate) use client::{calibrated, calibrated_checkpoints};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp calibrate-dlio                          all formats, with the DLIO of python3
-  stormlp calibrate-dlio --dlio ~/dlio_benchmark --python ~/venv/bin/python --formats npz
+  stormlp calibrate-dlio           all formats, with the DLIO of python3
+  stormlp calibrate-dlio --dlio ~/dlio_benchmark --formats npz
   stormlp train unet3d --client-overhead dlio-calibration.json
-                                                  then predicts the result of DLIO
-  stormlp checkpoint llama3-8b --client-overhead dlio-calibration.json
+                                   then predicts the result of DLIO
 
-Each format takes about two minutes on an idle host. It needs 1.3 GB in --dir and deletes them at
-the end.")]
+Each format needs about two minutes on an idle host, and 1.3 GB in --dir, which
+are deleted at the end.")]
 pub(crate) struct Args {
     /// Source tree of DLIO [default: the one that PYTHON imports]
     #[arg(long, value_name = "TREE")]

@@ -30,16 +30,16 @@ use stormlp_hosts::session::Session;
         stormlp compare [OPTIONS] --history DIR",
     after_help = "\
 Examples:
-  stormlp compare --baseline './old gds --path cpu' --candidate './new gds --path cpu'
-                                            run both in turns until the answer is clear
-  stormlp compare old/ new/                 two folders of reports, measured in turns
-  stormlp compare a1 a2 a3 -- b1 b2 b3      three reports per side
-  stormlp compare --history nightly/        when did a series become faster or slower?
+  stormlp compare --baseline './old gds' --candidate './new gds'
+                                        run both in turns until it is clear
+  stormlp compare old/ new/             two folders of reports
+  stormlp compare a1 a2 a3 -- b1 b2 b3  three reports per side
+  stormlp compare --history nightly/    since when is a series slower?
   stormlp compare old/ new/ --fail-on-regression 5
-                                            exit code 7 if a figure is 5 % worse
+                                        exit code 7 if a figure is 5 % worse
 
-A figure improved or regressed if the 95 % interval of its change excludes 0; it is the same if the
-interval is within --min-change. With one run per side, the answer is always *cannot tell*."
+A figure improved or regressed if the 95 % interval of its change excludes 0.
+With one run per side, the answer is always 'cannot tell'."
 )]
 pub(crate) struct Args {
     /// Reports of the baseline, or their folders; two paths are baseline and candidate

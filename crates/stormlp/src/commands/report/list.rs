@@ -207,8 +207,8 @@ pub(super) fn list(args: ListArgs) -> Result<(), Failure> {
 fn found(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let shown = folder.display();
     if Disk.look(folder)?.is_none() {
-        let help = "run `stormlp gds` first; then `stormlp report` lists its reports, and \
-                    `stormlp report DIR` those of another folder";
+        let help = "run `stormlp gds` first, then `stormlp report`; `stormlp report DIR` lists \
+                    another folder";
         let message = anyhow::anyhow!("there are no reports in {shown}: no such folder");
         return Err(Failure::machine(message).with_help(help));
     }

@@ -12,13 +12,12 @@ use stormlp_hosts::session::Session;
     override_usage = "stormlp report [OPTIONS] [DIR]\n       stormlp report show [OPTIONS] PATH...",
     after_help = "\
 Examples:
-  stormlp report                                  list the reports in ./stormlp-results
-  stormlp report --kind train --tag ssd=new       only some of them
-  stormlp report nightly -o runs.csv              the list as a table
+  stormlp report                             list ./stormlp-results
+  stormlp report --kind train --tag ssd=new  only some of them
+  stormlp report nightly -o runs.csv         another folder, as a table
   stormlp report -o /var/lib/node_exporter/stormlp.prom
-                                                  metrics of all reports
-  stormlp report show stormlp-results/gds-matrix-20261121-101502
-                                                  one report again"
+                                             metrics of all reports
+  stormlp report show stormlp-results/gds-matrix-20261121-101502"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -15,12 +15,12 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp report show stormlp-results/gds-matrix-20261121-101502 -o page.html
-                                                  a page with charts, tables and evidence
-  stormlp report show before after -o both.html   two reports side by side
-  stormlp report show after --baseline before --format markdown
+  stormlp report show stormlp-results/gds-matrix-20261121-101502
+  stormlp report show after -o page.html           a page with charts
+  stormlp report show before after -o both.html    both on one page
+  stormlp report show after --baseline before      what changed
   stormlp report show results/training/unet3d/run/20261121_101502
-                                                  DLIO's summary.json with the files of its ranks")]
+                                                   a run of DLIO")]
 pub(super) struct ReportArgs {
     /// Reports or their folders, or a summary.json of DLIO
     #[arg(value_name = "PATH", required = true)]
