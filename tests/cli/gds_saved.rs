@@ -201,15 +201,15 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
             assert!(text.contains(said) && text.contains(file), "{words}: {text}");
         }
     }
-    let text = stderr(in_folder(folder.path(), "report newer.json").assert().code(3));
+    let text = stderr(in_folder(folder.path(), "report show newer.json").assert().code(3));
     assert!(text.contains("use a newer stormlp"), "{text}");
-    let mut json = in_folder(folder.path(), "report train.json --format json");
+    let mut json = in_folder(folder.path(), "report show train.json --format json");
     let json = stdout(json.assert().success());
     assert!(json.contains("\"kind\": \"train\""), "{json}");
-    let text = stdout(in_folder(folder.path(), "report train.json").assert().success());
+    let text = stdout(in_folder(folder.path(), "report show train.json").assert().success());
     assert!(text.contains("unet3d"), "{text}");
-    in_folder(folder.path(), "report cut.json").assert().code(3);
-    in_folder(folder.path(), "report missing.json").assert().code(4);
+    in_folder(folder.path(), "report show cut.json").assert().code(3);
+    in_folder(folder.path(), "report show missing.json").assert().code(4);
     in_folder(folder.path(), "gds --resume newer.json --results-dir d").assert().code(2);
 }
 
