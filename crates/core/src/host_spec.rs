@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::numbers::whole;
-use crate::units::parse_some_bytes;
+use crate::units::{parse_rate, parse_some_bytes};
 
 /// Maximum number of hosts, CPUs or accelerators.
 const MAX_COUNT: u64 = 100_000;
@@ -49,14 +49,14 @@ impl FromStr for HostSpec {
         for part in text.split(',') {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             match key {
-                "memory" => spec.memory_bytes = Some(bytes(value)?),
+                "memory" => {
+                    let bytes = parse_some_bytes(value).map_err(|error| error.to_string())?;
+                    spec.memory_bytes = Some(bytes);
+                }
                 "cpus" => spec.cpus = Some(whole(1..=MAX_COUNT)(value)?),
                 "accelerators" => spec.accelerators = Some(whole(1..=MAX_COUNT)(value)?),
                 "read" if value == "none" => spec.read_bytes_per_second = Some(f64::INFINITY),
-                "read" => {
-                    let rate = value.strip_suffix("/s").unwrap_or(value);
-                    spec.read_bytes_per_second = Some(bytes(rate)? as f64);
-                }
+                "read" => spec.read_bytes_per_second = Some(parse_rate(value)?),
                 _ => {
                     return Err(format!(
                         "`{part}` is not a part of a host: use \
@@ -70,11 +70,6 @@ impl FromStr for HostSpec {
         }
         Ok(spec)
     }
-}
-
-/// Parses a size above zero.
-fn bytes(text: &str) -> Result<u64, String> {
-    parse_some_bytes(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -103,6 +98,8 @@ mod tests {
             ("memory=0", "1 byte or more"),
             ("memory=1T,memory=2T", "set twice"),
             ("cpus=many", "not a whole number"),
+            ("read=5", "missing unit: 5GB/s"),
+            ("read=30Gb/s", "not bits"),
         ] {
             let error = wrong.parse::<HostSpec>().unwrap_err();
             assert!(error.contains(why), "{wrong}: {error}");

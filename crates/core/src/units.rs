@@ -131,6 +131,26 @@ pub fn parse_some_bytes(text: &str) -> Result<u64, UnitError> {
     }
 }
 
+/// Reads bytes per second above zero, with a unit, with or without `/s`: `14.5GB/s`.
+///
+/// # Errors
+/// If there is no unit, or the text is not such a rate.
+pub fn parse_rate(text: &str) -> Result<f64, String> {
+    let plain = text.strip_suffix("/s").unwrap_or(text);
+    if plain.ends_with(|c: char| c.is_ascii_digit()) && plain.parse() != Ok(0.0) {
+        return Err(format!("missing unit: {plain}GB/s or {plain}MB/s"));
+    }
+    let is_bits = plain.ends_with('b') || plain.ends_with("bit");
+    match parse_some_bytes(plain) {
+        Ok(bytes) => Ok(bytes as f64),
+        Err(UnitError::Zero) => Err("must be above 0".to_string()),
+        Err(_) if is_bits => {
+            Err("expected bytes, not bits: divide by 8, e.g. 14.5GB/s for 116Gb/s".to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Reads a duration in seconds.
 ///
 /// # Errors
