@@ -8,6 +8,7 @@ use serde::Serialize;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::Document;
+use stormlp_show::numbers::thousands;
 
 /// The answer of `stormlp datasize`; these fields are its JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -67,12 +68,13 @@ impl SizeAnswer {
 pub fn datasize(answer: &SizeAnswer) -> Document {
     let SizeAnswer { request, size, .. } = answer;
     let memory = ByteSize(request.host_memory_bytes);
-    let assumed = if answer.host_memory_assumed { ", as on this host (assumed)" } else { "" };
+    let assumed =
+        if answer.host_memory_assumed { ", assumed as on this host (--host memory=)" } else { "" };
     let each =
         if request.hosts > 1 { format!(" with {memory} each{assumed}") } else { String::new() };
     let mut document = Document::new(format!(
         "{} files, {} for {} on {} {}, on {}{each}",
-        size.files,
+        thousands(size.files),
         ByteSize(size.bytes),
         answer.workload,
         request.accelerators,
@@ -82,7 +84,7 @@ pub fn datasize(answer: &SizeAnswer) -> Document {
     let facts = &mut document.brief;
     facts.add("edition", format!("{} ({})", request.profile.edition(), request.profile.describe()));
     facts.add("memory", format!("{memory} per host{assumed}"));
-    facts.add("bytes", size.bytes);
+    facts.add("bytes", thousands(size.bytes));
     facts.add(
         "decided by",
         match size.binding {
