@@ -83,7 +83,7 @@ def measured(args, case, throttle, accelerators):
 def predicted(args, case, throttle, accelerators, steps=STEPS):
     workload, options, params, _ = case
     words = ["plan", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
-             str(steps), "--host-memory", "1MiB", "--brief",
+             str(steps), "--host", "memory=1MiB",
              # The gate is above the kernel's read-ahead: reads reach it as they are made.
              "--storage", f"{throttle},readahead=0", *repeated(params)]
     return stormlp(args.stormlp, *words)

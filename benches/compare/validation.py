@@ -30,17 +30,17 @@ Solidigm and QCT published MLPerf Storage v1.0 results of one server with one to
 104 cores, 1006 GiB of memory, emulated H100s. The table has all rows whose maximum number of accelerators is
 known: published, then predicted with the range, by one command from the data sheets of the drives:
 
-    stormlp plan WORKLOAD --accelerator h100 --edition 1.0 --storage Nx:DRIVE --host-memory 1006GiB
+    stormlp plan WORKLOAD --accelerator h100 --edition 1.0 --storage Nx:DRIVE --host memory=1006GiB
 
 `*`: the model says that the client is the limit. Its rate (20 GiB/s, and 20 % more) was taken from these very
 rows, so they show that one rate explains three workloads, not that it was known beforehand.
 """
 
 
-def plan(args, row, *words, storage=None):
+def plan(args, row, *words, storage=None, host=""):
     command = [args.stormlp, "plan", row["workload"], "--accelerator", row["accelerator"],
                "--edition", {"v1": "1.0", "v2": "2.0"}[row["profile"]], "--storage", storage or row["storage"],
-               "--host-memory", f"{row['host_memory_gib']}GiB", "--brief", "--format", "json", "--quiet",
+               "--host", f"memory={row['host_memory_gib']}GiB{host}", "--format", "json", "--quiet",
                *words]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -60,7 +60,7 @@ def judged(args, row):
     """Everything that is predicted of a row."""
     count = row["accelerators"]
     default = plan(args, row, "-n", count)
-    client = plan(args, row, "-n", count, "--client", "dlio", "--host-cpus", "104")
+    client = plan(args, row, "-n", count, "--client-overhead", "dlio", host=",cpus=104")
     cached = f"{row['storage']},cache={row['host_memory_gib']}GiB"
     cache = plan(args, row, "-n", count, storage=cached)
     low, high = default["largest_accelerators_range"]
@@ -93,7 +93,7 @@ def published(args):
         print(f"| {storage} | {' | '.join(cells)} |")
     runs = [run_of_a_number(args, row) for row in rows if row["is_most"] != "yes"]
     others(runs)
-    print("\n`stormlp plan` prints the first of these as its error:\n")
+    print("\n`stormlp plan` prints the first as its error:\n")
     print(summary(most, runs))
     variants(most)
     left_out(args, most)
@@ -107,16 +107,15 @@ def summary(most, runs):
     off = lambda rows: sorted(abs(row["error"]) for row in rows)
     errors, off_drives = off(most), off(row for row in most if not row["is_of_client"])
     wide = sum(row["high"] - row["low"] > row["likely"] / 2 + 2 for row in most)
-    return (f"- all: the range held {held(most + decided)} published results "
-            f"({held(of_drives)} drive-bound), N was off by "
+    return (f"- all: the range held {held(most + decided)} published results, N was off by "
             f"{statistics.median(errors):.0f} % (median), at most {errors[-1]:.0f} %\n"
-            f"- drive-bound: N was off by {statistics.median(off_drives):.0f} % (median), at "
-            f"most {off_drives[-1]:.0f} %\n"
+            f"- drive-bound: the range held {held(of_drives)}, N was off by "
+            f"{statistics.median(off_drives):.0f} % (median), at most {off_drives[-1]:.0f} %\n"
             f"- the range was wider than half the likely number plus 2 in {wide} of {len(most)}")
 
 
 def variants(rows):
-    print("\nWith `--client dlio --host-cpus 104` (client) and `cache=1006GiB` (cache), the same rows:\n")
+    print("\nWith `--client-overhead dlio --host cpus=104` (client) and `cache=1006GiB` (cache), the same rows:\n")
     for way in ["client", "cache"]:
         ranges = [(row[way]["largest_accelerators_range"], row["count"]) for row in rows]
         held = sum(low <= count <= high for (low, high), count in ranges)
@@ -138,7 +137,7 @@ def left_out(args, rows):
     for name in names:
         rate = statistics.mean(value for other, value in rates.items() if other != name)
         row = next(row for row in of_client if row["workload"] == name)
-        count = plan(args, row, "--host-rate", f"{rate:.0f}MiB/s")["largest_accelerators"]
+        count = plan(args, row, host=f",read={rate:.0f}MiB/s")["largest_accelerators"]
         said.append(f"{name} {count} instead of {row['count']} ({percent(count, row['count']):+.0f} %)")
     print(f"\nWith the host's rate taken from the other two workloads: {', '.join(said)}.")
 

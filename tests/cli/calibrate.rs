@@ -59,8 +59,8 @@ fn a_saved_calibration_is_the_clients_cost_in_train_and_plan() {
     assert!((nominal / au - 10.0 / 12.0).abs() < 0.01, "{nominal} of {au}");
 
     let mut plan = stormlp();
-    let words = "unet3d --brief --host-memory 1GiB --epochs 1 --steps 60 --params reader.batch_size=5 --compute-time \
-                 10ms -n 1 --storage read=900GB/s,iops=100M --format json --client";
+    let words = "unet3d --host memory=1GiB --epochs 1 --steps 60 --params reader.batch_size=5 --compute-time \
+                 10ms -n 1 --storage read=900GB/s,iops=100M --format json --client-overhead";
     plan.arg("plan").args(words.split_whitespace()).arg(&file);
     let answer: serde_json::Value = serde_json::from_str(&stdout(plan.assert().success())).unwrap();
     let predicted = answer["au_percent"].as_f64().unwrap();
@@ -132,12 +132,12 @@ fn a_format_without_a_known_cost_has_none() {
     assert!(said.contains("cannot measure it"), "{said}");
     let plan = |more: &str| {
         let mut plan = stormlp();
-        let words = "plan dlrm --brief --host-memory 1GiB --epochs 1 --steps 60 -n 1 --storage \
+        let words = "plan dlrm --host memory=1GiB --epochs 1 --steps 60 -n 1 --storage \
                      read=100GB/s";
         plan.args(words.split_whitespace()).args(more.split_whitespace()).assert()
     };
-    let said = stderr(plan("--client dlio").code(2));
-    assert!(said.contains(unknown) && said.contains("--host-cost-per-step"), "{said}");
+    let said = stderr(plan("--client-overhead dlio").code(2));
+    assert!(said.contains(unknown) && said.contains("step=0.7ms,gib=0.9s"), "{said}");
     let page = stdout(plan("").success());
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("DLIO's own cost, which is not known for parquet"), "{page}");

@@ -3,7 +3,7 @@
 use crate::stormlp;
 
 /// What is typed, the exit code, and what the answer has to name.
-const MISTAKES: [(&str, i32, &str); 69] = [
+const MISTAKES: [(&str, i32, &str); 74] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
@@ -40,8 +40,13 @@ const MISTAKES: [(&str, i32, &str); 69] = [
     ("checkpoint --model llama3-8b", 2, "give MODEL|FILE.yaml alone, without --model"),
     ("checkpoint llama3-8b --checkpoint-folder x", 2, "--checkpoint-folder is --dir here"),
     ("checkpoint llama3-8b --num-processes 8", 2, "--num-processes is --ranks here"),
-    ("plan unet3d", 2, "--storage 4x:read=14.5GB/s,latency=80us"),
+    ("plan", 2, "`stormlp plan unet3d --storage 4x:read=14.5GB/s,latency=80us`"),
+    ("plan cosmoflow", 2, "`stormlp plan cosmoflow --storage 4x:read=14.5GB/s,latency=80us`"),
+    ("plan unet3d --storage read=1GB/s --host-memory 1TiB", 2, "'--host'"),
+    ("plan unet3d --storage read=1GB/s --host 1TiB", 2, "use memory=1TiB,cpus=104"),
+    ("plan unet3d --storage read=1GB/s --client-overhead stp=1ms", 2, "use step=0.7ms,gib=0.9s"),
     ("plan unet3d --storage 14GB/s", 2, "--storage read=14GB/s"),
+    ("plan unet3d --storage 4x:14GB/s,queue=9", 2, "--storage 4x:read=14GB/s,queue=9"),
     ("report", 4, "run `stormlp gds` first"),
     ("report list", 4, "then `stormlp report`"),
     ("report a b", 2, "`stormlp report show PATH...` shows several"),

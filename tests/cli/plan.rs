@@ -2,19 +2,29 @@
 
 use serde_json::Value;
 
-use crate::{last_line, stderr, stdout, stormlp};
+use crate::{stderr, stdout, stormlp};
 
 /// A run that is short to simulate.
-const SHORT: &str = "--host-memory 1GiB --epochs 1 --steps 60";
+const SHORT: &str = "--epochs 1 --steps 60 --host memory=1GiB";
 
 fn plan(words: &str) -> assert_cmd::assert::Assert {
     let mut command = stormlp();
-    command.arg("plan").args(words.split_whitespace());
+    command.env_remove("STORMLP_DETAILS").arg("plan").args(words.split_whitespace());
     command.assert()
 }
 
+/// The words of the screen.
+fn page(words: &str) -> String {
+    let printed = stdout(plan(words).success());
+    printed.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn json(words: &str) -> Value {
-    let printed = stdout(plan(&format!("{words} {SHORT} --format json")).success());
+    json_of(&format!("{words} {SHORT}"))
+}
+
+fn json_of(words: &str) -> Value {
+    let printed = stdout(plan(&format!("{words} --format json")).success());
     serde_json::from_str(&printed).unwrap()
 }
 
@@ -52,6 +62,18 @@ fn a_requested_number_is_shown_with_its_needs() {
     assert_eq!(answer["largest_accelerators"], 2);
     // 90 % of their demand is 20 GB/s: three drives.
     assert_eq!(answer["needed_devices"], 3);
+    let rows = answer["rows"].as_array().unwrap();
+    let numbers =
+        |row: &Value| ["accelerators", "hosts", "devices"].map(|key| row[key].as_u64().unwrap());
+    let rows: Vec<_> =
+        rows.iter().map(|row| (row["row"].as_str().unwrap(), numbers(row))).collect();
+    assert_eq!(rows, [("asked", [7, 1, 1]), ("largest", [2, 1, 1]), ("needed", [7, 1, 3])]);
+    let page = stdout(plan(&format!("{words} {SHORT}")).success());
+    let answer = "\nunet3d: 7 h100 need 1 host with 3 drives; 1 host with 1 drive feeds at most 2";
+    assert!(page.contains(answer), "{page}");
+    assert!(!page.contains("By number of"), "tables are among the details: {page}");
+    let all = stdout(plan(&format!("{words} {SHORT} --details")).success());
+    assert!(all.contains("By number of drives") && all.contains("Assumptions"), "{all}");
     assert_eq!(json(words), answer, "the same answer to the bit");
 }
 
@@ -78,23 +100,16 @@ fn an_object_store_is_limited_by_the_connections_of_each_host() {
 
 #[test]
 fn a_host_limit_makes_a_lower_bound() {
-    let page = stdout(
-        plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
-            .success(),
-    );
-    assert!(
-        page.contains("(predicted, not measured; ") && page.contains(" of memory per host)"),
-        "{page}"
-    );
+    let page = page(&format!("unet3d --storage read=100GB/s --hosts 1 {SHORT},accelerators=2"));
+    assert!(page.contains("; predicted, not measured, for 1 GiB of memory per host"), "{page}");
     assert!(page.contains("2 is a lower bound"), "{page}");
 }
 
 #[test]
 fn storage_that_cannot_feed_one_accelerator_is_reported_with_its_au() {
-    let page = stdout(plan(&format!("unet3d --storage read=550MB/s {SHORT}")).success());
-    let first = last_line(&page, 0);
-    assert!(first.contains("unet3d on 1 h100: AU 1"), "{first}");
-    assert!(first.contains("not even 1 reaches 90 %"), "{first}");
+    let page = page(&format!("unet3d --storage read=550MB/s {SHORT}"));
+    let answer = "unet3d: 1 host with 1 drive feeds not even 1 h100 (range 0 to 0): AU 1";
+    assert!(page.contains(answer) && page.contains(" %, 90 % required; predicted"), "{page}");
 }
 
 /// Invalid requests: arguments, exit code, and part of the message.
@@ -103,8 +118,8 @@ const REFUSED: &[(&str, i32, &str)] = &[
     ("unet3d --storage read=14", 3, "read=14: missing unit: 14GB/s or 14MB/s"),
     ("unet3d -n 3 --storage read=1KB/s", 3, "would last more than 30 years"),
     ("unet3d --storage 2x/host:read=1GB/s,link=10GB/s", 3, "remove link"),
-    ("unet3d --storage read=1GB/s --host-rate 5", 2, "missing unit"),
-    ("unet3d --storage read=1GB/s --host-rate 5GB/s --path cpu", 2, "--host-rate has no effect"),
+    ("unet3d --storage read=1GB/s --host read=5", 2, "missing unit"),
+    ("unet3d --storage read=1GB/s --host read=5GB/s --path cpu", 2, "--host read= has no effect"),
     ("unet3d --storage read=1GB/s,iops=10M", 3, "contradict each other"),
     ("unet3d --storage read=1GB/s,latency=-1us", 3, "latency=-1us"),
     ("unet3d --storage pm9a3", 3, "did you mean `samsung-pm9a3`?"),
@@ -112,7 +127,7 @@ const REFUSED: &[(&str, i32, &str)] = &[
     ("unet --storage read=1GB/s", 3, "did you mean `unet3d`?"),
     ("unet3d", 2, "--storage"),
     (
-        "unet3d -n 100 --hosts 2 --accelerators-per-host 4 --storage read=1GB/s",
+        "unet3d -n 100 --hosts 2 --host accelerators=4 --storage read=1GB/s",
         2,
         "room for 8 accelerators",
     ),
@@ -159,8 +174,17 @@ fn reports_of_other_commands_are_rejected_as_storage() {
 }
 
 #[test]
+fn the_memory_of_hosts_is_said_to_be_assumed_unless_it_was_set() {
+    let words = "unet3d --storage read=7GB/s --epochs 1 --steps 20";
+    let (assumed, set) = (page(words), page(&format!("{words} --host memory=64GiB")));
+    assert!(assumed.contains("; predicted, not measured, assuming "), "{assumed}");
+    assert!(assumed.ends_with(" of memory per host (set --host memory=)"), "{assumed}");
+    assert!(set.ends_with("; predicted, not measured, for 64 GiB of memory per host"), "{set}");
+}
+
+#[test]
 fn presets_are_listed_with_their_source() {
-    let listed = stdout(plan("--list-storage").success());
+    let listed = stdout(plan("--storage list").success());
     assert!(listed.contains("solidigm-d7-ps1010"), "{listed}");
     assert!(listed.contains("read=14.5GB/s"), "{listed}");
 }
@@ -168,8 +192,8 @@ fn presets_are_listed_with_their_source() {
 #[test]
 fn runs_served_by_the_page_cache_are_limited_by_memory() {
     // A fifth of the bandwidth it takes, and a cache that keeps all after the first epoch.
-    let words = "unet3d -n 4 --storage read=2GB/s,cache=3000GB --host-memory 1GiB --epochs 5 \
-        --steps 30 --brief --format json";
+    let words = "unet3d -n 4 --storage read=2GB/s,cache=3000GB --host memory=1GiB --epochs 5 \
+        --steps 30 --format json";
     let answer: Value = serde_json::from_str(&stdout(plan(words).success())).unwrap();
     assert!(answer["prediction"]["cached_percent"].as_f64().unwrap() > 50.0);
     assert_eq!(answer["limited_by"], "memory");
@@ -187,12 +211,11 @@ fn the_cost_of_a_host_comes_from_a_run_without_storage() {
         --client-overhead dlio.json";
     let _ = crate::train::train(place.path(), words).assert();
     let report = crate::gds::saved(place.path());
-    let words = format!(
-        "unet3d -n 2 --compute-time 50ms --storage read=100GB/s --brief {SHORT} --format json"
-    );
-    let free = format!("{words} --client none");
+    let words =
+        format!("unet3d -n 2 --compute-time 50ms --storage read=100GB/s {SHORT} --format json");
+    let free = format!("{words} --client-overhead none");
     let free: Value = serde_json::from_str(&stdout(plan(&free).success())).unwrap();
-    let costly = format!("{words} --host-cost {}", report.display());
+    let costly = format!("{words} --client-overhead {}", report.display());
     let costly: Value = serde_json::from_str(&stdout(plan(&costly).success())).unwrap();
     let au = |answer: &Value| answer["au_percent"].as_f64().unwrap();
     assert!(au(&costly) < au(&free) - 5.0, "{} {}", au(&costly), au(&free));
@@ -208,30 +231,29 @@ fn a_run_on_storage_is_rejected_as_host_cost() {
     let words = format!("unet3d --files 28 --epochs 1 --compute-time 2ms {small}");
     crate::train::train(place.path(), &words).assert().success();
     let report = crate::gds::saved(place.path());
-    let words = "unet3d --storage read=7GB/s --host-cost";
+    let words = "unet3d --storage read=7GB/s --client-overhead";
     let said = stderr(plan(&format!("{words} {}", report.display())).code(3));
     assert!(said.contains("was run on storage"), "{said}");
     plan(&format!("{words} missing/report.json")).code(4);
-    plan(&format!("{words} x --client dlio")).code(2);
+    plan(&format!("{words} x --client-overhead dlio")).code(2);
 }
 
 #[test]
 fn a_link_that_limits_is_named() {
     let words = "unet3d -n 9 --storage read=100GB/s,link=25GB/s";
-    let answer = json(words);
+    let answer = json(&format!("{words} --details"));
     assert_eq!(answer["limited_by"], "storage");
     assert_eq!(answer["storage_part"], "link");
     let page = stdout(plan(&format!("{words} {SHORT}")).success());
     assert!(page.contains("the network link of each host"), "{page}");
     // More drives do not help.
-    for row in answer["over_devices"].as_array().unwrap() {
-        assert_eq!(row["storage_part"], "link", "{row}");
-    }
+    let rows = answer["over_devices"].as_array().unwrap();
+    assert!(rows.len() > 1 && rows.iter().all(|row| row["storage_part"] == "link"), "{rows:?}");
 }
 
 #[test]
 fn a_parallel_file_system_is_not_judged_by_the_read_ahead_of_local_drives() {
-    let words = "unet3d --accelerator h100 --brief --storage read=40GB/s,latency=500us,link=40GB/s";
+    let words = "unet3d --accelerator h100 --storage read=40GB/s,latency=500us,link=40GB/s";
     let answer = json(words);
     assert!(answer["largest_accelerators"].as_u64().unwrap() >= 10, "{answer}");
     assert_eq!(answer["largest_accelerators_range"][0], 0);
@@ -246,17 +268,18 @@ fn a_parallel_file_system_is_not_judged_by_the_read_ahead_of_local_drives() {
 
 #[test]
 fn given_figures_are_not_credited_to_the_maker() {
-    let answer = json("unet3d --brief --storage solidigm-d5-p5336,latency=90us,write=2GB/s");
+    let answer = json("unet3d --storage solidigm-d5-p5336,latency=90us,write=2GB/s");
     let source = answer["storage_source"].as_str().unwrap();
     assert!(source.starts_with("latency, write as given; the rest: Solidigm"), "{source}");
 }
 
 #[test]
 fn an_answer_does_not_depend_on_the_cpus_of_this_machine() {
-    let answer = json("cosmoflow --brief --storage read=14GB/s --client dlio");
+    let answer = json("cosmoflow --storage read=14GB/s --client-overhead dlio");
     let notes = answer["assumptions"].to_string();
-    assert!(notes.contains("if hosts have fewer, set --host-cpus"), "{notes}");
-    let few = json("cosmoflow --brief --storage read=14GB/s --client dlio --host-cpus 2");
+    assert!(notes.contains("if hosts have fewer, set --host cpus="), "{notes}");
+    let few = "cosmoflow --storage read=14GB/s --client-overhead dlio";
+    let few = json_of(&format!("{few} {SHORT},cpus=2"));
     let most = |answer: &Value| answer["largest_accelerators"].as_u64().unwrap();
     assert!(most(&few) < most(&answer) / 2, "{} {}", most(&few), most(&answer));
 }
@@ -264,13 +287,13 @@ fn an_answer_does_not_depend_on_the_cpus_of_this_machine() {
 #[test]
 fn with_a_client_the_limit_is_what_more_of_would_help() {
     let words = "cosmoflow --accelerator h100 --storage read=14.5GB/s,latency=80us \
-                 --brief --client";
+                 --client-overhead";
     let (free, dlio) = (json(&format!("{words} none")), json(&format!("{words} dlio")));
     assert_eq!(dlio["storage_alone_accelerators"], free["largest_accelerators"]);
     assert_eq!(dlio["largest_accelerators"], free["largest_accelerators"]);
     assert_eq!((&dlio["limited_by"], &dlio["is_lower_bound"]), (&"storage".into(), &false.into()));
-    let words = "unet3d --accelerator h100 --storage read=7GB/s,latency=80us --brief \
-                 --client";
+    let words = "unet3d --accelerator h100 --storage read=7GB/s,latency=80us \
+                 --client-overhead";
     let (free, dlio) = (json(&format!("{words} none")), json(&format!("{words} dlio")));
     assert_eq!(dlio["storage_alone_accelerators"], free["largest_accelerators"]);
     assert!(dlio["largest_accelerators"].as_u64() < free["largest_accelerators"].as_u64());
@@ -282,7 +305,7 @@ fn with_a_client_the_limit_is_what_more_of_would_help() {
 
 #[test]
 fn a_workload_that_reads_some_columns_is_reported_with_actual_reads() {
-    let answer = json("dlrm --brief --storage read=10GB/s,latency=80us");
+    let answer = json("dlrm --storage read=10GB/s,latency=80us");
     let read = answer["read_mib_per_second"].as_f64().unwrap();
     // 10 GB/s = 9537 MiB/s, which such a short run exceeds by what is in flight at its end; records are
     // five times as large as what is read of them.

@@ -11,8 +11,8 @@ use crate::plan::assumptions;
 use crate::plan::request::MAX_ACCELERATORS;
 use crate::plan::storage::MAX_DEVICES;
 use crate::plan::{
-    AtCount, Case, Extent, LimitedBy, Need, Prediction, Sizing, SizingAnswer, StorageModel,
-    StoragePart, search,
+    AnswerRow, AtCount, Case, Extent, LimitedBy, Need, Prediction, RowKind, Sizing, SizingAnswer,
+    StorageModel, StoragePart, search,
 };
 use stormlp_core::failure::Problems;
 use stormlp_core::stop::StopToken;
@@ -50,8 +50,8 @@ pub enum SizingError {
 /// Callback with the number of completed simulations before each.
 pub type SimulationCallback<'a> = &'a dyn Fn(u64);
 
-/// Answers `sizing`, with the hosts and drives needed and tables over both if asked, and reports
-/// progress to `look`. The same request gives exactly the same answer.
+/// Answers `sizing`, with tables over accelerators and drives if asked, and reports progress to
+/// `look`. The same request gives exactly the same answer.
 ///
 /// # Errors
 /// If workload and options do not result in a valid plan, or `stop` was triggered.
@@ -80,14 +80,16 @@ pub fn answer(
     let official = study.with_known_client(&whole)?;
     let au_percent = whole.prediction.au_percent;
     let warnings = sizing.client_warnings(&whole.case.whole, au_percent, official);
-    let need = match sizing.asked.accelerators.filter(|_| with_tables) {
+    let asked = sizing.asked.accelerators;
+    let need = match asked.filter(|asked| with_tables || *asked > largest) {
         Some(asked) => study.needed(asked)?,
         None => Need::default(),
     };
-    let (limited_by, storage_part) = match sizing.asked.accelerators {
+    let limit = match asked {
         Some(_) => (whole.prediction.limited_by, whole.prediction.storage_part()),
         None => search_limit,
     };
+    let rows = study.rows(&whole, limit, (largest, search_limit), &need)?;
     let (over_accelerators, over_devices) = match with_tables {
         true => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
         false => (Vec::new(), Vec::new()),
@@ -97,13 +99,15 @@ pub fn answer(
         range,
         warnings,
         storage_alone_accelerators: alone.map_or(largest, |alone| alone.largest),
+        hosts_are_full: sizing.asked.room().is_some_and(|room| largest >= room),
         // If memory is the limit, storage could not feed more either.
         is_lower_bound: !matches!(search_limit.0, LimitedBy::Storage | LimitedBy::Memory),
-        limited_by,
-        storage_part,
+        limited_by: limit.0,
+        storage_part: limit.1,
         model_error: assumptions::model_error(sizing, &whole.case.whole),
         search_limited_by: search_limit.0,
         need,
+        rows,
         over_accelerators,
         over_devices,
         ..whole.into_answer(sizing)
@@ -269,7 +273,7 @@ impl Study<'_> {
             return Ok(Need::default());
         }
         let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
-        let is_open = sizing.hosts().is_none() && sizing.asked.accelerators_per_host.is_none();
+        let is_open = sizing.hosts().is_none() && sizing.asked.host_spec().accelerators.is_none();
         let is_limited = sizing.storage.model.link.is_some()
             || sizing.client().is_some()
             || sizing.host_rate().is_some();
@@ -301,11 +305,17 @@ impl Study<'_> {
         let mut tried = devices;
         for _ in 0..MOST_CONFIRMATIONS {
             let case = self.case((accelerators, hosts, devices), FULL)?;
-            let au = self.simulate(&case)?.au_percent;
-            let threshold = case.whole.metric.threshold_percent;
+            let prediction = self.simulate(&case)?;
+            let (au, threshold) = (prediction.au_percent, case.whole.metric.threshold_percent);
             if au >= threshold {
+                let at = AtCount::of((accelerators, hosts, devices), &prediction, threshold);
                 let (needed_hosts, needed_devices) = (Some(hosts), Some(devices));
-                return Ok(Need { needed_hosts, needed_devices, tried_devices: None });
+                return Ok(Need {
+                    at: Some(at),
+                    needed_hosts,
+                    needed_devices,
+                    tried_devices: None,
+                });
             }
             tried = devices;
             let scaled = f64::from(devices) * threshold / au.max(1.0);
@@ -332,6 +342,33 @@ impl Study<'_> {
         one.of_hosts(hosts).read_bytes_per_second()
     }
 
+    /// The rows of the answer: `whole`, limited by `limit`, the largest number with its limit, and
+    /// `need`.
+    fn rows(
+        &mut self,
+        whole: &Whole,
+        limit: Limit,
+        (largest, largest_limit): (u32, Limit),
+        need: &Need,
+    ) -> Result<Vec<AnswerRow>, SizingError> {
+        let devices = self.sizing.storage.model.devices;
+        let row = |kind, whole: &Whole, (limited_by, storage_part): Limit| {
+            let plan = &whole.case.whole;
+            let numbers = (plan.accelerators, whole.case.hosts, devices);
+            let at = AtCount::of(numbers, &whole.prediction, plan.metric.threshold_percent);
+            AnswerRow { kind, at: AtCount { limited_by, storage_part, ..at } }
+        };
+        let asked = self.sizing.asked.accelerators;
+        let is_asked = asked.is_some() || largest == 0;
+        let kind = if is_asked { RowKind::Asked } else { RowKind::Largest };
+        let mut rows = vec![row(kind, whole, limit)];
+        if largest > 0 && asked.is_some_and(|asked| asked != largest) {
+            rows.push(row(RowKind::Largest, &self.whole(largest, devices)?, largest_limit));
+        }
+        rows.extend(need.at.map(|at| AnswerRow { kind: RowKind::Needed, at }));
+        Ok(rows)
+    }
+
     /// Rows for powers of two, for the largest and the requested number of accelerators.
     fn over_accelerators(&mut self, largest: u32, asked: u32) -> Result<Vec<AtCount>, SizingError> {
         let threshold_percent = self.sizing.workload.metric.au * 100.0;
@@ -350,7 +387,7 @@ impl Study<'_> {
             let prediction = self.at(numbers)?;
             Ok(AtCount {
                 prefetch_bound: self.prefetch_bound(numbers)?,
-                ..AtCount::of((count, devices), &prediction, threshold_percent)
+                ..AtCount::of(numbers, &prediction, threshold_percent)
             })
         };
         counts.into_iter().map(row).collect()
@@ -376,10 +413,11 @@ impl Study<'_> {
     fn row_of_devices(&mut self, devices: u32) -> Result<AtCount, SizingError> {
         let most = self.largest(self.guess(devices)?, devices)?;
         let shown = most.max(1);
-        let prediction = self.at((shown, self.sizing.hosts_of(shown), devices))?;
+        let numbers = (shown, self.sizing.hosts_of(shown), devices);
+        let prediction = self.at(numbers)?;
         let (limited_by, storage_part) = self.limit_above(most, devices)?;
         let threshold_percent = self.sizing.workload.metric.au * 100.0;
-        let row = AtCount::of((most, devices), &prediction, threshold_percent);
+        let row = AtCount::of((most, numbers.1, devices), &prediction, threshold_percent);
         Ok(AtCount { limited_by, storage_part, ..row })
     }
 }

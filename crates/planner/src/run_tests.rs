@@ -1,13 +1,23 @@
 //! Compares answers with published results, and parts of runs with whole ones.
 
-use crate::plan::{KnownStorage, SizingRequest, presets};
+use crate::plan::{KnownStorage, Overhead, SizingRequest, presets};
+use stormlp_core::host_spec::HostSpec;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
 use stormlp_training::plan::catalog;
-use stormlp_training::plan::client::ClientCost;
+use stormlp_training::plan::client::{Client, ClientCost};
 
 use super::*;
+
+/// Hosts with as much memory as the published ones.
+const MEMORY: HostSpec = HostSpec {
+    memory_bytes: Some(1006 * GIB),
+    cpus: None,
+    read_bytes_per_second: None,
+    accelerators: None,
+};
+const DLIO: Option<Overhead> = Some(Overhead::Of(Client::Dlio));
 
 /// A request for `storage` with H100s by the rules of v1.0 and hosts with as much memory as the
 /// published ones.
@@ -15,8 +25,7 @@ fn sizing(workload: &str, storage: StorageModel) -> Sizing {
     let entry = catalog::find(workload, Some("h100")).unwrap();
     let asked = SizingRequest {
         profile: Some(Profile::V1),
-        host_memory_bytes: Some(1006 * GIB),
-        host_cpus: Some(104),
+        host: Some(HostSpec { cpus: Some(104), ..MEMORY }),
         path: Some(PathKind::Buffered),
         ..SizingRequest::default()
     };
@@ -83,29 +92,33 @@ fn the_range_holds_published_results() {
 
 #[test]
 fn what_the_validation_did_not_vary_is_named() {
-    use crate::plan::request::HostRate;
-    use stormlp_training::plan::client::Client;
     let error = |change: fn(&mut Sizing)| {
         let drive = presets::find("solidigm-d7-ps1010").unwrap().storage;
         let mut sizing = sizing("unet3d", drive);
-        sizing.asked.host_cpus = None;
+        sizing.asked.host = Some(MEMORY);
         sizing.asked.length.steps = Some(20);
         change(&mut sizing);
         answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap().model_error
     };
-    assert!(error(|_| ()).contains("this plan is comparable"));
+    assert!(error(|_| ()).contains("this plan is like them"));
     type Change = fn(&mut Sizing);
     let changes: [(Change, &str); 6] = [
-        (|one| one.asked.client = Some(Client::Dlio), "with a given client"),
-        (|one| one.asked.host_cost_per_step_seconds = Some(0.1), "with a given host cost"),
-        (|one| one.asked.host_rate = Some(HostRate::Unlimited), "with a given host rate"),
-        (|one| one.asked.host_cpus = Some(104), "with a given number of CPUs"),
-        (|one| one.asked.path = Some(PathKind::Cpu), "past the page cache"),
-        (|one| one.storage.model.device.latency_seconds = 1e-4, "with a given latency"),
+        (|one| one.asked.client_overhead = DLIO, "a given client overhead"),
+        (
+            |one| one.asked.client_overhead = Some("step=0.1s".parse().unwrap()),
+            "a given client overhead",
+        ),
+        (|one| one.asked.set_host_rate(None), "a given host rate"),
+        (
+            |one| one.asked.host = Some(HostSpec { cpus: Some(104), ..MEMORY }),
+            "a given number of CPUs",
+        ),
+        (|one| one.asked.path = Some(PathKind::Cpu), "reads past the page cache"),
+        (|one| one.storage.model.device.latency_seconds = 1e-4, "a given latency"),
     ];
     for (change, what) in changes {
         let found = error(change);
-        assert!(found.contains(&format!("this plan is {what}, which")), "{found}");
+        assert!(found.contains(&format!("; none of them covers {what}")), "{found}");
     }
 }
 
@@ -121,11 +134,11 @@ fn what_a_request_states_is_not_a_cause_of_its_range() {
     use crate::plan::variants::RangeCause::{Client, Drives, Latency, PageCache, ReadAhead};
     assert_eq!(causes(|_| ()), [Client, PageCache, Latency, Drives]);
     let borrowed = causes(|sizing| {
-        sizing.asked.client = Some(stormlp_training::plan::client::Client::Dlio);
+        sizing.asked.client_overhead = DLIO;
     });
     assert!(borrowed.contains(&Client), "hosts are not the one it was measured on: {borrowed:?}");
     let stated = causes(|sizing| {
-        sizing.asked.client = Some(stormlp_training::plan::client::Client::None);
+        sizing.asked.client_overhead = Some("none".parse().unwrap());
         sizing.storage.model.device.latency_seconds = 100e-6;
         sizing.asked.path = Some(PathKind::Cpu);
     });
@@ -139,12 +152,11 @@ fn what_a_request_states_is_not_a_cause_of_its_range() {
 
 #[test]
 fn without_a_client_au_near_the_threshold_is_an_upper_bound() {
-    use stormlp_training::plan::client::Client;
-    let found = |client: Option<Client>| {
+    let found = |client: Option<Overhead>| {
         // 91 % of five accelerators' demand, which leaves a client 3 ms of each step.
         let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(14.5e9));
         sizing.asked.length.steps = Some(100);
-        (sizing.asked.accelerators, sizing.asked.client) = (Some(5), client);
+        (sizing.asked.accelerators, sizing.asked.client_overhead) = (Some(5), client);
         answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap()
     };
     let silent = found(None);
@@ -155,7 +167,7 @@ fn without_a_client_au_near_the_threshold_is_an_upper_bound() {
         "{words}"
     );
     assert_eq!(silent.client, None);
-    let dlio = found(Some(Client::Dlio));
+    let dlio = found(DLIO);
     assert!(!dlio.is_upper_bound());
     assert!(dlio.client.unwrap().contains("AMD EPYC"));
 }
@@ -245,7 +257,7 @@ fn no_profile_reports_more_than_storage_bandwidth() {
 #[test]
 fn a_step_limit_beyond_the_dataset_has_no_effect() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
-    sizing.asked.host_memory_bytes = Some(GIB);
+    sizing.asked.host = Some(HostSpec { memory_bytes: Some(GIB), ..MEMORY });
     sizing.workload.train.total_training_steps = Some(1000);
     let storage = sizing.storage.model.clone();
     let steps = |sizing: &Sizing| {
@@ -260,7 +272,7 @@ fn a_step_limit_beyond_the_dataset_has_no_effect() {
 #[test]
 fn required_drives_have_the_required_bandwidth() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(1e9));
-    sizing.asked.host_memory_bytes = Some(GIB);
+    sizing.asked.host = Some(HostSpec { memory_bytes: Some(GIB), ..MEMORY });
     sizing.asked.length.epochs = Some(1);
     let stop = StopToken::new();
     let Need { needed_hosts: hosts, needed_devices: devices, .. } =
@@ -330,7 +342,7 @@ fn dependence_on_prefetched_samples_is_an_assumption() {
 fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
     let storage = StorageModel::of_bandwidth(3e8);
     let mut sizing = of_catalog("flux", "b200", storage.clone());
-    sizing.asked.host_memory_bytes = Some(GIB);
+    sizing.asked.host = Some(HostSpec { memory_bytes: Some(GIB), ..MEMORY });
     let found = answer(&sizing, true, &StopToken::new(), &|_| {}).unwrap();
     let one = sizing.case(1, 1, &storage, TRIAL).unwrap().whole;
     let takes = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
@@ -346,7 +358,7 @@ fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
 #[test]
 fn with_fewer_files_than_accelerators_each_reads_all_files() {
     let mut sizing = of_catalog("bert", "v100", StorageModel::of_bandwidth(14.5e7));
-    sizing.asked.host_memory_bytes = Some(16 * GIB);
+    sizing.asked.host = Some(HostSpec { memory_bytes: Some(16 * GIB), ..MEMORY });
     let found = answer(&sizing, false, &StopToken::new(), &|_| {}).unwrap();
     let files = u32::try_from(found.dataset.files).unwrap();
     // With more accelerators than files, each reads the whole dataset.
@@ -362,7 +374,7 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
         let mut storage = StorageModel::of_bandwidth(bytes_per_second);
         storage.device.latency_seconds = latency_seconds;
         let mut sizing = sizing("resnet50", storage);
-        sizing.asked.host_memory_bytes = Some(GIB);
+        sizing.asked.host = Some(HostSpec { memory_bytes: Some(GIB), ..MEMORY });
         sizing.asked.length.epochs = Some(1);
         let simulated = |extent| {
             let case = sizing.case(4, 1, &sizing.storage.model, extent).unwrap();
@@ -378,7 +390,7 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
 #[test]
 fn the_callback_receives_each_simulation() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
-    sizing.asked.host_memory_bytes = Some(GIB);
+    sizing.asked.host = Some(HostSpec { memory_bytes: Some(GIB), ..MEMORY });
     sizing.asked.length.epochs = Some(1);
     sizing.asked.length.steps = Some(20);
     sizing.asked.accelerators = Some(3);
@@ -393,7 +405,7 @@ fn the_callback_receives_each_simulation() {
 fn throughput_above_storage_bandwidth_is_explained() {
     let notes = |accelerators| {
         let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
-        sizing.asked.host_memory_bytes = Some(GIB);
+        sizing.asked.host = Some(HostSpec { memory_bytes: Some(GIB), ..MEMORY });
         sizing.asked.length.epochs = Some(1);
         sizing.asked.profile = Some(Profile::V2);
         sizing.asked.accelerators = Some(accelerators);

@@ -39,8 +39,7 @@ const USUAL: [(&str, &str); 8] = [
     ),
     (
         "plan",
-        "workload storage accelerator accelerators hosts accelerators-per-host host-memory client \
-         checkpoint list-storage brief output",
+        "workload storage accelerator accelerators hosts host client-overhead path checkpoint mtbf output",
     ),
 ];
 /// The commands that run something and save a report.

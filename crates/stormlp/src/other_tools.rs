@@ -102,11 +102,6 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str, words: &[String]) 
             let known = VALUES.iter().find(|(name, theirs, _)| *name == option && *theirs == value);
             known.map(|(.., ours)| format!("{value} is {ours} here"))
         }
-        ErrorKind::MissingRequiredArgument if command == "plan" => Some(
-            "name the storage, such as --storage 4x:read=14.5GB/s,latency=80us, or a report of \
-             `stormlp gds`; --list-storage shows known drives"
-                .to_string(),
-        ),
         ErrorKind::MissingRequiredArgument if command == "report show" => {
             Some("`stormlp report` lists the reports".to_string())
         }

@@ -132,6 +132,11 @@ pub(crate) fn show_details(details: bool) {
     let _ = DETAILS.set(details || std::env::var_os("STORMLP_DETAILS").is_some_and(|v| v == "1"));
 }
 
+/// Whether everything is asked for.
+pub(crate) fn details() -> bool {
+    DETAILS.get().is_some_and(|details| *details)
+}
+
 /// Prints a document as text.
 ///
 /// # Errors
@@ -142,11 +147,7 @@ pub(crate) fn show(document: &Document) -> Result<(), Failure> {
 
 /// A document as text that fits the terminal: a screen, or everything with `--details`.
 pub(crate) fn drawn(document: &Document) -> String {
-    if DETAILS.get().is_some_and(|details| *details) {
-        text::render(document, Some(width()))
-    } else {
-        text::screen(document, width())
-    }
+    if details() { text::render(document, Some(width())) } else { text::screen(document, width()) }
 }
 
 /// Width of stdout in columns: `COLUMNS`, or the terminal's.

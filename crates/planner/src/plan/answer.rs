@@ -73,12 +73,21 @@ pub struct SizingAnswer {
     pub dataset: DataSize,
     /// Memory per host used by those rules.
     pub host_memory_bytes: u64,
+    /// Whether that memory is this host's, and was not given.
+    pub host_memory_assumed: bool,
+    /// Maximum bytes per second that a host reads through its page cache; `None` for no limit.
+    pub host_read_bytes_per_second: Option<f64>,
+    /// Whether the requested hosts have room for no more than the largest number.
+    pub hosts_are_full: bool,
     /// Duration of one run.
     pub run_seconds: f64,
     /// The full prediction for `accelerators`.
     pub prediction: Prediction,
     /// Checkpoint times, if the job writes checkpoints.
     pub checkpoint: Option<CheckpointTimes>,
+    /// The rows that answer the question: the requested number, the largest, and what the requested
+    /// number needs.
+    pub rows: Vec<AnswerRow>,
     /// Simulated numbers of accelerators, ascending.
     pub over_accelerators: Vec<AtCount>,
     /// Simulated numbers of devices, ascending, each with the maximum number of accelerators that
@@ -111,9 +120,35 @@ pub struct Range {
     pub causes: Vec<OtherAnswer>,
 }
 
+/// The question that a row answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowKind {
+    /// The requested number of accelerators, or one if not even one meets the threshold.
+    Asked,
+    /// The largest number that meets the threshold on the same hosts and devices.
+    Largest,
+    /// The requested number on as many hosts and devices as it needs.
+    Needed,
+}
+
+/// A row of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AnswerRow {
+    /// Its question.
+    #[serde(rename = "row")]
+    pub kind: RowKind,
+    /// The prediction.
+    #[serde(flatten)]
+    pub at: AtCount,
+}
+
 /// The hosts and devices that a number of accelerators needs; empty if none was requested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Need {
+    /// The prediction for these hosts and devices.
+    #[serde(skip)]
+    pub at: Option<AtCount>,
     /// Minimum number of hosts, if that can be determined.
     pub needed_hosts: Option<u32>,
     /// Minimum number of devices, if a number that was tried is sufficient.
@@ -140,7 +175,9 @@ pub struct OtherAnswer {
 pub struct AtCount {
     /// Number of accelerators; over devices, the maximum that reaches the threshold, or 0.
     pub accelerators: u32,
-    /// Number of devices.
+    /// Number of hosts.
+    pub hosts: u32,
+    /// Number of devices, of each host if they are per host.
     pub devices: u32,
     /// AU as defined by the profile. This and the following figures are for one accelerator if
     /// there are none.
@@ -162,14 +199,15 @@ pub struct AtCount {
 }
 
 impl AtCount {
-    /// The row for a prediction of this many accelerators and devices.
+    /// The row for a prediction of this many accelerators, hosts and devices.
     pub fn of(
-        (accelerators, devices): (u32, u32),
+        (accelerators, hosts, devices): (u32, u32, u32),
         prediction: &Prediction,
         threshold_percent: f64,
     ) -> Self {
         Self {
             accelerators,
+            hosts,
             devices,
             au_percent: prediction.au_percent,
             samples_per_second: prediction.samples_per_second,

@@ -8,8 +8,8 @@ use stormlp_training::plan::client::{ClientCost, KNOWN_HOST, unknown_cost};
 use stormlp_training::plan::train_plan::TrainPlan;
 
 /// The error over all published rows: docs/validation.md, which a test compares.
-const PUBLISHED_ERROR: &str = "the range held 28 of 29 published results (13 of 14 drive-bound), N \
-     was off by 12 % (median), at most 32 %";
+const PUBLISHED_ERROR: &str =
+    "the range held 28 of 29 published results, N was off by 12 % (median), at most 32 %";
 
 /// Maximum number of drives in the published results.
 const MOST_VALIDATED_DEVICES: u32 = 8;
@@ -18,30 +18,29 @@ const MOST_VALIDATED_DEVICES: u32 = 8;
 /// docs/validation.md lists the runs.
 pub fn model_error(sizing: &Sizing, plan: &TrainPlan) -> String {
     let (storage, asked) = (&sizing.storage.model, &sizing.asked);
-    let has_cost = asked.host_cost_per_step_seconds.or(asked.host_cost_per_gib_seconds).is_some();
+    let host = asked.host_spec();
     let is_validated = ["unet3d", "resnet50", "cosmoflow"].contains(&plan.workload.as_str());
     let others = [
-        (!is_validated, "for another workload"),
-        (storage.surface.is_some(), "based on measured storage"),
-        (storage.link.is_some(), "over a network"),
-        (sizing.path() == PathKind::S3, "on objects"),
-        (storage.cache_bytes.is_some(), "with a given page cache"),
-        (storage.devices > MOST_VALIDATED_DEVICES, "for more drives"),
-        (storage.device.latency_seconds > 0.0, "with a given latency"),
-        (sizing.hosts_of(plan.accelerators) > 1, "for several hosts"),
-        (sizing.is_uncached(), "past the page cache"),
-        (asked.client.is_some(), "with a given client"),
-        (sizing.host_cost.is_some() || has_cost, "with a given host cost"),
-        (asked.host_rate.is_some(), "with a given host rate"),
-        (asked.host_cpus.is_some(), "with a given number of CPUs"),
+        (!is_validated, "this workload"),
+        (storage.surface.is_some(), "measured storage"),
+        (storage.link.is_some(), "a network"),
+        (sizing.path() == PathKind::S3, "objects"),
+        (storage.cache_bytes.is_some(), "a given page cache"),
+        (storage.devices > MOST_VALIDATED_DEVICES, "so many drives"),
+        (storage.device.latency_seconds > 0.0, "a given latency"),
+        (sizing.hosts_of(plan.accelerators) > 1, "several hosts"),
+        (sizing.is_uncached(), "reads past the page cache"),
+        (asked.client_overhead.is_some(), "a given client overhead"),
+        (host.read_bytes_per_second.is_some(), "a given host rate"),
+        (host.cpus.is_some(), "a given number of CPUs"),
     ];
     let others: Vec<&str> =
         others.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect();
     let here = match others.as_slice() {
-        [] => "this plan is comparable".to_string(),
-        others => format!("this plan is {}, which they do not cover", others.join(", ")),
+        [] => "this plan is like them".to_string(),
+        others => format!("none of them covers {}", others.join(", ")),
     };
-    format!("{PUBLISHED_ERROR}; {here} (docs/validation.md)")
+    format!("{PUBLISHED_ERROR}; {here}")
 }
 
 /// The assumptions for `request` with the run `plan`.
@@ -120,11 +119,10 @@ fn of_storage(sizing: &Sizing) -> Vec<String> {
 fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
     let mut notes = vec![match plan.client {
         None => format!(
-            "parsing, copying and the client's steps take hosts no time: set --host-cost-per-step \
-             and --host-cost-per-gib{}",
+            "parsing, copying and the client's steps take hosts no time: set --client-overhead {}",
             match unknown_cost(plan.data.format) {
-                None => ", or --client dlio".to_string(),
-                Some(why) => format!(" ({why})"),
+                None => "dlio, or step=0.7ms,gib=0.9s".to_string(),
+                Some(why) => format!("step=0.7ms,gib=0.9s ({why})"),
             }
         ),
         Some(cost) => client_cost(sizing, plan, cost),
@@ -138,16 +136,17 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
         ));
     }
     if let Some(rate) = sizing.host_rate() {
-        let published = "about what published hosts with the official client read; set \
-                         --host-rate, or --client none for storage alone";
+        let published = "about what published hosts with the official client read: set --host \
+                         read=, or --client-overhead none for storage alone";
+        let is_given = sizing.asked.host_spec().read_bytes_per_second.is_some();
         notes.push(format!(
             "a host reads at most {}/s, {}",
             ByteSize(rate as u64),
-            if sizing.asked.host_rate.is_some() { "as given" } else { published }
+            if is_given { "as given" } else { published }
         ));
     }
-    if sizing.asked.barrier_seconds.is_none() {
-        notes.push("the barrier takes no time: set it with --barrier".to_string());
+    if sizing.asked.tune.barrier_seconds.is_none() {
+        notes.push("the barrier takes no time: set --tune barrier=50us".to_string());
     }
     notes
 }
@@ -156,11 +155,11 @@ fn client_cost(sizing: &Sizing, plan: &TrainPlan, cost: ClientCost) -> String {
     let sample = plan.data.read_sample_bytes;
     let of_gib = cost.worker_seconds(GIB as f64 / sample.max(1.0), sample);
     let busy = cost.worker_seconds(plan.demand_samples_per_second() * plan.passes(), sample);
-    let cpus = match sizing.asked.host_cpus {
+    let cpus = match sizing.asked.host_spec().cpus {
         Some(cpus) => counted(u64::from(cpus), "CPU"),
         None => format!(
             "a CPU that its reader has alone ({busy:.1} CPUs are busy with reading in all; if hosts have \
-             fewer, set --host-cpus)"
+             fewer, set --host cpus=)"
         ),
     };
     format!(

@@ -3,7 +3,7 @@
 use super::known::KnownStorage;
 use super::part::{self, Extent, Part};
 use super::prediction::Prediction;
-use super::request::{HostRate, MAX_ACCELERATORS, SizingRequest};
+use super::request::{MAX_ACCELERATORS, SizingRequest};
 use super::scenario::Scenario;
 use super::storage::StorageModel;
 use stormlp_core::calibration::CalibrationOrigin;
@@ -134,23 +134,26 @@ impl Sizing {
                 "--storage: cache= and readahead= have no effect with path {path}, which bypasses \
                  the page cache: remove them, or use --path buffered"
             )
-        } else if asked.host_rate.is_some() && is_uncached {
-            format!("--host-rate has no effect with path {path}, which bypasses the page cache")
+        } else if asked.host_spec().read_bytes_per_second.is_some() && is_uncached {
+            format!(
+                "--host read= has no effect with path {path}, which bypasses the page cache: remove \
+                 it"
+            )
         } else if wanted > room {
             format!(
-                "--hosts and --accelerators-per-host have room for {room} accelerators, but -n is \
-                 {wanted}"
+                "--hosts and --host accelerators= have room for {room} accelerators, but -n is \
+                 {wanted}: use more hosts"
             )
         } else if sets(&asked.params, "dataset.num_files_train") {
             "--params dataset.num_files_train has no effect: MLPerf's rules determine the dataset \
-             size; remove it, and set --host-memory or --steps"
+             size; remove it, and set --host memory= or --steps"
                 .to_string()
         } else if asked.mtbf_seconds.is_some() && self.checkpoint().is_none() {
             "--mtbf has no effect: the workload does not write checkpoints; add one with \
              --checkpoint"
                 .to_string()
         } else {
-            return self.unknown_client().map_or(Ok(()), |why| Err(Failure::usage(why)));
+            return self.unknown_client().map_or(Ok(()), Err);
         };
         Err(Failure::usage(wrong))
     }
@@ -173,27 +176,28 @@ impl Sizing {
     /// Number of hosts, if given. Storage measured by several hosts feeds as many, unless other
     /// hosts are requested.
     pub fn hosts(&self) -> Option<u32> {
-        let measured_by = self.storage.hosts.filter(|_| self.asked.accelerators_per_host.is_none());
+        let measured_by =
+            self.storage.hosts.filter(|_| self.asked.host_spec().accelerators.is_none());
         self.asked.hosts.or(measured_by)
     }
 
     /// Memory per host in bytes, which determines the size of the dataset.
     pub fn host_memory_bytes(&self) -> u64 {
-        self.asked.host_memory_bytes.unwrap_or_else(|| self.host.usable_memory_bytes())
+        self.asked.host_spec().memory_bytes.unwrap_or_else(|| self.host.usable_memory_bytes())
     }
 
     /// Maximum bytes per second that a host reads: as given, otherwise [`PUBLISHED_HOST_RATE`] of
     /// local drives, unless the host is described otherwise.
     pub fn host_rate(&self) -> Option<f64> {
-        match self.asked.host_rate {
-            Some(HostRate::Most(rate)) => Some(rate),
-            Some(HostRate::Unlimited) => None,
+        let host = self.asked.host_spec();
+        match host.read_bytes_per_second {
+            Some(rate) => rate.is_finite().then_some(rate),
             None => {
                 let storage = &self.storage.model;
                 // Published results are of local drives behind the page cache.
                 let is_other = storage.link.is_some() || storage.surface.is_some();
                 // Who states what a host carries has one in mind that does.
-                let is_stated = self.knows_client() || self.asked.accelerators_per_host.is_some();
+                let is_stated = self.knows_client() || host.accelerators.is_some();
                 (!is_stated && !self.is_uncached() && !is_other).then_some(PUBLISHED_HOST_RATE)
             }
         }
@@ -213,7 +217,7 @@ impl Sizing {
 
     /// Number of hosts for a number of accelerators.
     pub fn hosts_of(&self, accelerators: u32) -> u32 {
-        match (self.hosts(), self.asked.accelerators_per_host) {
+        match (self.hosts(), self.asked.host_spec().accelerators) {
             (Some(hosts), _) => hosts,
             (None, Some(of_one)) => accelerators.div_ceil(of_one.max(1)).max(1),
             (None, None) => 1,
@@ -250,7 +254,7 @@ impl Sizing {
         let mut scenario = Scenario {
             hosts,
             host_bytes_per_second: self.host_rate(),
-            barrier_seconds: self.asked.barrier_seconds.unwrap_or(0.0),
+            barrier_seconds: self.asked.tune.barrier_seconds.unwrap_or(0.0),
             sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
             direct: self.is_uncached(),
             objects: self.path() == PathKind::S3,

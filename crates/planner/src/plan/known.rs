@@ -4,6 +4,7 @@ use super::parse::counted_devices;
 use super::presets;
 use super::storage::StorageModel;
 use stormlp_core::failure::Failure;
+use stormlp_core::units::parse_rate;
 
 /// Storage and the source of its figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,12 +22,18 @@ impl KnownStorage {
     /// whether there is a file or folder of that name.
     ///
     /// # Errors
-    /// If figures are invalid, a preset does not exist, or a report is combined with figures.
+    /// If figures are invalid or lack a name, a preset does not exist, or a report is combined with
+    /// figures.
     pub fn described(text: &str, exists: bool) -> Result<Option<Self>, Failure> {
         let counted = counted_devices(text);
         let (count, rest) = (counted.map(|(count, ..)| count), counted.map_or(text, |all| all.2));
         let mut items = rest.split(',');
         let named = items.next().unwrap_or_default();
+        if !exists && parse_rate(named).is_ok() {
+            let meant = text.replacen(named, &format!("read={named}"), 1);
+            return Err(Failure::usage(format!("--storage: `{named}` does not say what it is"))
+                .with_help(format!("use --storage {meant}, with latency=80us if you know it")));
+        }
         let is_figures = text.contains('=') || text.contains(',');
         let is_counted = count.is_some_and(|count| count.parse::<u32>().is_ok()) && !exists;
         let is_report = text.ends_with(".json") || text.contains('/') || exists;

@@ -25,7 +25,7 @@ use super::typed::{typed_count, typed_rate, typed_time};
 use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
-use stormlp_core::units::{ByteSize, parse_duration, short_size};
+use stormlp_core::units::{ByteSize, parse_duration, parse_rate, short_size};
 
 /// The place of a figure in a model, by the kind of its value.
 enum Slot<'a> {
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
             (
                 !of_preset && !has("read"),
                 "read bandwidth is missing",
-                "set e.g. read=14.5GB/s, or use a preset (`stormlp plan --list-storage`)",
+                "set e.g. read=14.5GB/s, or use a preset (`stormlp plan --storage list`)",
             ),
             (
                 has("stripe") && storage.devices == 1,
@@ -247,18 +247,11 @@ fn size(value: &str, least: u64) -> Result<u64, String> {
     }
 }
 
-/// Bytes per second, with a unit, with or without `/s`.
-pub(super) fn rate(value: &str) -> Result<f64, String> {
-    let plain = value.strip_suffix("/s").unwrap_or(value);
-    if plain.ends_with(|c: char| c.is_ascii_digit()) && plain.parse() != Ok(0.0) {
-        return Err(format!("missing unit: {plain}GB/s or {plain}MB/s"));
-    }
-    let is_bits = plain.ends_with('b') || plain.ends_with("bit");
-    match size(plain, 1) {
-        Err(_) if is_bits => {
-            Err("expected bytes, not bits: divide by 8, e.g. 14.5GB/s for 116Gb/s".to_string())
-        }
-        other => other.map(|bytes| bytes as f64),
+/// Bytes per second.
+fn rate(value: &str) -> Result<f64, String> {
+    match parse_rate(value)? {
+        rate if rate > MOST => Err("too large".to_string()),
+        rate => Ok(rate),
     }
 }
 

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Sizing};
+use super::overhead::Overhead;
 use super::prediction::{LimitedBy, StoragePart};
-use super::request::HostRate;
 use super::storage::{LOCAL_READ_AHEAD_BYTES, NETWORK_READ_AHEAD_BYTES};
 use stormlp_core::units::{ByteSize, format_duration, short_size};
 use stormlp_training::plan::client::Client;
@@ -89,21 +89,20 @@ pub fn variants(
 /// The threshold leaves a part of the time. Storage alone has all of it, and here the client.
 fn client(sizing: &Sizing) -> Option<Variant> {
     let threshold = sizing.workload.metric.au;
-    let left = match sizing.asked.client {
+    let left = match &sizing.asked.client_overhead {
         _ if sizing.knows_client() || threshold >= UNDELAYED_AU => return None,
         None => "if the client's own cost takes all the time that the threshold leaves",
         // Its cost on another host is not these hosts'.
-        Some(Client::Dlio) => {
+        Some(Overhead::Of(Client::Dlio)) => {
             "if DLIO costs more here than where it was measured, and takes all the time that the \
              threshold leaves"
         }
         // Their cost is in the answer.
-        Some(Client::None | Client::Calibrated(_)) => return None,
+        Some(_) => return None,
     };
     let mut variant = Variant::of(RangeCause::Client, left.to_string(), sizing);
-    let asked = &mut variant.sizing.asked;
-    asked.host_rate = Some(sizing.host_rate().map_or(HostRate::Unlimited, HostRate::Most));
-    asked.client = Some(Client::None);
+    variant.sizing.asked.set_host_rate(sizing.host_rate());
+    variant.sizing.asked.client_overhead = Some(Overhead::Of(Client::None));
     variant.sizing.workload.metric.au = UNDELAYED_AU;
     variant.au_share = threshold / UNDELAYED_AU;
     variant.expected = variant.au_share;
@@ -112,7 +111,8 @@ fn client(sizing: &Sizing) -> Option<Variant> {
 
 /// Where storage has less than hosts read, their rate is no limit.
 fn host(sizing: &Sizing, hosts: u32) -> Option<Variant> {
-    let usual = sizing.host_rate().filter(|_| sizing.asked.host_rate.is_none())?;
+    let is_given = sizing.asked.host_spec().read_bytes_per_second.is_some();
+    let usual = sizing.host_rate().filter(|_| !is_given)?;
     let of_storage = sizing.storage.model.of_hosts(hosts).read_bytes_per_second();
     if of_storage <= usual * f64::from(hosts) {
         return None;
@@ -121,7 +121,7 @@ fn host(sizing: &Sizing, hosts: u32) -> Option<Variant> {
     let what =
         format!("if each host reads {}/s, as the fastest published one", ByteSize(rate as u64));
     let mut variant = Variant::of(RangeCause::Host, what, sizing);
-    variant.sizing.asked.host_rate = Some(HostRate::Most(rate));
+    variant.sizing.asked.set_host_rate(Some(rate));
     variant.expected = FAST_HOST;
     Some(variant)
 }

@@ -1,6 +1,6 @@
 //! The charts of an answer: AU and throughput over accelerators, and accelerators over drives.
 
-use super::unit;
+use super::words::unit;
 use crate::plan::{AtCount, SizingAnswer};
 
 use stormlp_show::chart::{Axis, Chart, Group, Line, Scale};

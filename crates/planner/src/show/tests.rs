@@ -1,10 +1,12 @@
 //! Rendered answers.
 
 use crate::plan::variants::RangeCause;
-use crate::plan::{Need, OtherAnswer, Prediction, Range, StorageModel};
+use crate::plan::{
+    AnswerRow, LimitedBy, Need, OtherAnswer, Prediction, Range, RowKind, StorageModel, StoragePart,
+};
 use stormlp_core::profile::Profile;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_training::plan::datasize::DataSize;
+use stormlp_training::plan::datasize::{Binding, DataSize};
 use stormlp_training::report::WaitingSeconds;
 
 use super::*;
@@ -42,7 +44,7 @@ fn answer() -> SizingAnswer {
     let at = |accelerators, au_percent| AtCount {
         accelerators,
         meets: au_percent >= 90.0,
-        ..AtCount::of((1, 1), &Prediction { au_percent, ..prediction() }, 90.0)
+        ..AtCount::of((1, 1, 1), &Prediction { au_percent, ..prediction() }, 90.0)
     };
     SizingAnswer {
         measured: false,
@@ -85,6 +87,10 @@ fn answer() -> SizingAnswer {
             files_for_steps: 17_500,
         },
         host_memory_bytes: 1006 << 30,
+        host_memory_assumed: false,
+        host_read_bytes_per_second: Some(20e9),
+        hosts_are_full: false,
+        rows: vec![AnswerRow { kind: RowKind::Largest, at: at(5, 91.5) }],
         run_seconds: 1863.0,
         over_accelerators: vec![at(4, 100.0), at(5, 91.5), at(6, 76.3)],
         over_devices: vec![AtCount { limited_by: LimitedBy::Storage, ..at(5, 91.5) }],
@@ -110,11 +116,10 @@ fn an_upper_bound_and_the_client_are_named_as_in_a_run() {
         ..answer()
     };
     let page = text::render(&document(&answer), Some(160));
-    let last = page.lines().last().unwrap();
-    assert!(last.starts_with("unet3d on 5 h100: AU up to 91.5 %, the most"), "{last}");
     for part in [
+        "feeds at most 5 h100 (range 4 to 6): AU up to 91.5 %, 90 % required",
         "warning: AU is an upper bound",
-        "client       DLIO's own work is added, calibrated in dlio.json",
+        "client   DLIO's own work is added, calibrated in dlio.json",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -123,15 +128,23 @@ fn an_upper_bound_and_the_client_are_named_as_in_a_run() {
 #[test]
 fn the_headline_has_the_number_and_that_it_is_predicted() {
     let page = text::render(&document(&answer()), Some(160));
-    let answer = page.lines().last().unwrap();
+    let last = page.lines().last().unwrap();
     assert_eq!(
-        answer,
-        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 %; range 4 to 6 (predicted, not measured; 1006 GiB of memory per host)"
+        last,
+        "unet3d: 1 host with 1 drive feeds at most 5 h100 (range 4 to 6): AU 91.5 %, 90 % required\
+         ; predicted, not measured, for 1006 GiB of memory per host"
+    );
+    let assumed = SizingAnswer { host_memory_assumed: true, ..answer() };
+    let assumed = text::screen(&document(&assumed), 200);
+    assert!(
+        assumed.contains("assuming 1006 GiB of memory per host (set --host memory=)\n"),
+        "{assumed}"
     );
     for part in [
-        "limited by   storage, with one accelerator more",
-        "range        6 if page caches keep 20 %",
-        "5 times 1006 GiB of memory in 1 host",
+        "Predicted: unet3d on h100, edition 2.0; 1 drive (14.5 GB/s)",
+        "limit    of 1 more: bandwidth or IOPS of the drives",
+        "range    6 if page caches keep 20 %",
+        "5 TiB in 36,841 files (5 times the hosts' memory); one run lasts 31 m 03 s",
         "- everything here is simulated",
         "within 5 %",
         "with a failure every 1 h 00 m",
@@ -147,18 +160,30 @@ fn a_requested_number_is_shown_with_its_needs() {
         accelerators: 16,
         au_percent: 28.6,
         meets_threshold: false,
-        need: Need { needed_devices: Some(4), needed_hosts: Some(2), tried_devices: None },
+        need: Need {
+            at: Some(AtCount::of((16, 2, 4), &prediction(), 90.0)),
+            needed_devices: Some(4),
+            needed_hosts: Some(2),
+            tried_devices: None,
+        },
         ..answer()
     };
-    let page = text::render(&document(&asked), Some(120));
-    assert!(
-        page.contains("AU 28.6 %, which misses 90 %; the maximum is 5 (range 4 to 6)"),
-        "{page}"
-    );
-    assert!(page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"), "{page}");
-    let none = SizingAnswer { need: Need { tried_devices: Some(24), ..Need::default() }, ..asked };
-    let page = text::render(&document(&none), Some(120));
-    assert!(page.contains("up to 24 drives are not enough for 16 accelerators at 90 %"), "{page}");
+    let page = text::render(&document(&asked), Some(200));
+    let most = "; 1 host with 1 drive feeds at most 5 h100 (range 4 to 6)";
+    let verdict = |what: &str| format!("\nunet3d: {what}{most}");
+    assert!(page.contains(&verdict("16 h100 need 2 hosts with 4 drives")), "{page}");
+    let none =
+        SizingAnswer { need: Need { tried_devices: Some(24), ..Need::default() }, ..asked.clone() };
+    let page = text::render(&document(&none), Some(200));
+    assert!(page.contains(&verdict("up to 24 drives are not enough for 16 h100")), "{page}");
+    let unknown = SizingAnswer { need: Need::default(), ..asked.clone() };
+    let page = text::render(&document(&unknown), Some(200));
+    assert!(page.contains(&verdict("16 h100 have AU 28.6 %, 90 % required")), "{page}");
+    let met = SizingAnswer { accelerators: 4, meets_threshold: true, au_percent: 99.0, ..asked };
+    let page = text::render(&document(&met), Some(200));
+    let words =
+        "4 h100 on 1 host with 1 drive: AU 99 %, 90 % required; at most 5 h100 (range 4 to 6)";
+    assert!(page.contains(words), "{page}");
 }
 
 #[test]
@@ -170,13 +195,15 @@ fn a_limit_other_than_storage_makes_a_lower_bound() {
         ..answer()
     };
     let page = text::render(&document(&bound), None);
-    assert!(page.contains("so 5 is a lower bound for what storage feeds"), "{page}");
+    let words = "a host reads at most 18.63 GiB/s through its page cache (--host read=); 5 is a lower \
+                 bound for storage";
+    assert!(page.contains(words), "{page}");
 }
 
 #[test]
 fn programs_get_a_row_for_each_count_and_pages_get_charts() {
     let rows = csv::render(&document(&answer()), true).unwrap();
-    assert_eq!(rows.lines().count(), 5);
+    assert_eq!(rows.lines().count(), 6);
     let drives = rows.lines().last().unwrap();
     assert!(
         drives.starts_with("unet3d,h100,read=14.5GB/s,5,91.5,99.1,13849,storage,true,1,drives,,"),
@@ -186,7 +213,7 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
         SizingAnswer { over_accelerators: Vec::new(), over_devices: Vec::new(), ..answer() };
     let rows = csv::render(&document(&brief), true).unwrap();
     assert_eq!(rows.lines().count(), 2, "{rows}");
-    assert!(rows.contains(",5,91.5,99.1,13849,storage,true,1,accelerators,,"), "{rows}");
+    assert!(rows.contains(",5,91.5,99.1,13849,nothing,true,1,largest,,"), "{rows}");
     assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("AU over accelerators"));
@@ -239,7 +266,7 @@ fn the_limiting_part_of_storage_is_named() {
         ..answer()
     };
     let page = text::render(&document(&by_link), Some(160));
-    assert!(page.contains("storage (link), with one accelerator more"), "{page}");
+    assert!(page.contains("limit    of 1 more: the network link of each host"), "{page}");
     assert!(page.contains("more drives do not help"), "{page}");
     assert!(page.contains("network links 99.6 %"), "{page}");
 }
@@ -248,7 +275,7 @@ fn the_limiting_part_of_storage_is_named() {
 fn actual_reads_are_shown_next_to_record_throughput() {
     let columns = SizingAnswer { read_mib_per_second: 2_900.0, ..answer() };
     let page = text::render(&document(&columns), Some(160));
-    assert!(page.contains("MiB/s by the record length, 2,900"), "{page}");
+    assert!(page.contains("reads    2.83 GiB/s; the table counts whole records"), "{page}");
 }
 
 #[test]
@@ -260,5 +287,5 @@ fn without_any_fed_accelerator_one_more_is_not_mentioned() {
         ..answer()
     };
     let page = text::render(&document(&none), Some(160));
-    assert!(!page.contains("with one accelerator more"), "{page}");
+    assert!(!page.contains("of 1 more"), "{page}");
 }

@@ -12,7 +12,7 @@ use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
 use stormlp_training::run::machine::drive::DriveError;
 
-use super::deliver::ExportArgs;
+use super::deliver::{ExportArgs, Format};
 use super::workloads;
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -22,36 +22,25 @@ use stormlp_hosts::session::Session;
 #[derive(Debug, clap::Args)]
 #[command(
     allow_negative_numbers = true,
+    override_usage = "stormlp plan [OPTIONS] WORKLOAD --storage STORAGE",
     after_help = "\
 Examples:
-  stormlp plan unet3d --accelerator h100 --storage read=14.5GB/s,latency=80us --host-memory 1006GiB
-      how many H100s one such drive feeds, what limits it, and what 2, 4 and 8 drives feed
-  stormlp plan resnet50 -n 4096 --storage solidigm-d5-p5336,link=25GB/s --accelerators-per-host 8
-      AU of 4096 accelerators, and how many drives and hosts they need
+  stormlp plan unet3d --storage 4x:read=14.5GB/s,latency=80us --host memory=1TiB
+      how many H100s four such drives feed on one host, and what limits them
+  stormlp plan resnet50 -n 4096 --storage solidigm-d5-p5336,link=25GB/s --host accelerators=8
+      the hosts and drives that 4096 accelerators need
   stormlp plan unet3d --storage stormlp-results/gds-matrix-20261121-101502 --checkpoint llama3-70b
                       --mtbf 12h --output plan.html
-      storage measured by `stormlp gds`; optimum checkpoint interval; HTML page with charts
+      storage measured by `stormlp gds`; the best checkpoint interval; a page with charts
 
-Storage: [Nx:]read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024 per drive, with N drives
-(Nx/host: in each host) striped by stripe=512K; link=25GB/s,round-trip=50us, cache=200GiB and
-readahead=128K per host; or an object store: read=40GB/s,write=20GB/s,latency=20ms, and
-connection=90MB/s,connections=64 per host; or a preset (--list-storage), optionally followed by figures
-that override it; or a saved report of `stormlp gds`. Nothing is run or measured: all results are
-predictions and list their assumptions.
-The exit code is 0 whatever AU is. See docs/sizing.md."
+Storage: [Nx:|Nx/host:]KEY=VALUE,… or [Nx:]DRIVE[,KEY=VALUE,…]; keys of a drive: read write iops
+write-iops latency queue; of all: stripe; of each host: link round-trip cache readahead; of an object
+store: connection connections. Nothing is measured: every result is a prediction. The exit code is 0
+whatever AU is. See docs/sizing.md."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     request: SizingRequest,
-
-    /// List the presets for --storage with the sources of their figures
-    // With the request's last options.
-    #[arg(long, help_heading = "Checkpoints")]
-    list_storage: bool,
-
-    /// Omit tables and required drives and hosts, which take most of the time
-    #[arg(long, help_heading = "Results")]
-    brief: bool,
 
     #[command(flatten)]
     answer: ExportArgs,
@@ -62,14 +51,16 @@ pub(crate) struct Args {
 /// # Errors
 /// With exit code 3 if workload, storage or options are invalid, 4 if a file cannot be read.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let Args { request, list_storage, brief, answer } = args;
-    if list_storage {
+    let Args { request, answer } = args;
+    if request.storage.as_deref() == Some("list") {
         return list();
     }
     let answer = answer.open_answer(&record_columns())?;
     let sizing = named::sizing(request)?;
     workloads::tell_edition(&sizing.workload, sizing.asked.profile, session);
-    let found = predicted(&sizing, !brief, session)?;
+    // A page has charts over accelerators and drives.
+    let with_tables = output::details() || answer.any(|format| format == Format::Html);
+    let found = predicted(&sizing, with_tables, session)?;
     answer.answer(&found, document(&found), |_| sheet(&found))
 }
 

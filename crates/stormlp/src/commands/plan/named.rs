@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use stormlp_checkpoint::plan::builtin;
+use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::parse_some_bytes;
-use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest, host_cost};
-use stormlp_training::plan::client::Client;
+use stormlp_planner::plan::overhead::{Overhead, measured};
+use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest};
+use stormlp_training::plan::client::{Client, ClientCost};
+use stormlp_training::plan::workload::Workload;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
@@ -19,22 +22,20 @@ use crate::commands::{saved, workloads};
 /// # Errors
 /// If the workload, the storage, the checkpoint or an option is invalid.
 pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
-    // Both are present unless the list of presets was requested.
-    let name = asked.workload.as_deref().unwrap_or_default();
+    let (Some(name), Some(text)) = (&asked.workload, &asked.storage) else {
+        return Err(incomplete(asked.workload.as_deref()));
+    };
     let workload = workloads::load(name, asked.accelerator.as_deref(), &asked.params)?;
-    let client = asked.client.as_ref().and_then(Client::calibration);
-    let (host_cost, calibration) = match (&asked.host_cost, client) {
-        (Some(report), _) => (Some(host_cost::measured(&saved::train(report)?, report)?), None),
-        (None, Some(file)) => {
+    let (host_cost, calibration) = match &asked.client_overhead {
+        Some(Overhead::Of(Client::Calibrated(file))) => {
             let compute = asked.compute.as_ref().unwrap_or(&workload.train.computation_time);
-            let (cost, origin) = calibrated(file, workload.dataset.format)?;
-            (Some(cost.whole(compute.mean_seconds())), Some(origin))
+            overhead(file, &workload, compute.mean_seconds())?
         }
-        (None, None) => (None, None),
+        _ => (None, None),
     };
     let sizing = Sizing {
+        storage: storage(text)?,
         workload,
-        storage: storage(asked.storage.as_deref().unwrap_or_default())?,
         host: probe::host_facts(),
         checkpoint: asked.checkpoint.as_deref().map(checkpoint).transpose()?,
         host_cost,
@@ -45,21 +46,40 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
     Ok(sizing)
 }
 
+/// The cost in `file`, which is a calibration, and where it was measured, or a report of a run without
+/// storage.
+fn overhead(
+    file: &Path,
+    workload: &Workload,
+    compute_seconds: f64,
+) -> Result<(Option<ClientCost>, Option<CalibrationOrigin>), Failure> {
+    let failure = match calibrated(file, workload.dataset.format) {
+        Ok((cost, origin)) => return Ok((Some(cost.whole(compute_seconds)), Some(origin))),
+        Err(failure) => failure,
+    };
+    let report = saved::train(file).map_err(|_| failure)?;
+    Ok((Some(measured(&report, file)?), None))
+}
+
+/// The failure for a request without a workload or storage, with a command to type.
+fn incomplete(workload: Option<&str>) -> Failure {
+    let missing = if workload.is_some() { "--storage" } else { "a workload" };
+    Failure::usage(format!("a plan needs {missing}")).with_help(format!(
+        "type `stormlp plan {} --storage 4x:read=14.5GB/s,latency=80us`; --storage list shows known \
+         drives, and --storage REPORT uses a report of `stormlp gds`",
+        workload.unwrap_or("unet3d")
+    ))
+}
+
 /// An inconsistent report may still be useful, so it is used with a warning.
 pub(super) fn storage(text: &str) -> Result<KnownStorage, Failure> {
     let path = Path::new(text);
     if let Some(described) = KnownStorage::described(text, Disk.look(path)?.is_some())? {
         return Ok(described);
     }
-    if text.ends_with("/s") && !text.contains('=') {
-        let message = format!("--storage: `{text}` does not say what it is");
-        return Err(Failure::usage(message)
-            .with_help(format!("use --storage read={text}, with latency=80us if you know it")));
-    }
     let report = saved::gds(path).map_err(|failure| {
         failure.with_help(
-            "--storage takes a report of `stormlp gds`, or figures such as \
-             read=14.5GB/s,latency=80us",
+            "--storage is a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
         )
     })?;
     Ok(KnownStorage::measured(&report, text)?)
