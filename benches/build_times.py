@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How long a newcomer waits: the README's two commands in a fresh clone with a fresh target folder.
 
-    benches/build_times.py                  clones, builds and tests; prints times, and what takes longest
-    benches/build_times.py --last LOG       what took longest in the last build here with `--timings`, and in the
+    benches/build_times.py                  clones, builds and tests; prints times, and the slowest units
+    benches/build_times.py --last LOG       the slowest units of the last build here with `--timings`, and in the
                                             output of `cargo test`; --tests-seconds compares with the goal
 
 Goals on two cores: 3 min until the first command starts, 12 min to build and run the tests. Compare on a quiet

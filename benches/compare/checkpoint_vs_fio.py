@@ -10,8 +10,8 @@ size and streams and an fsync at the end of each. Restores: fio reads the files 
 1 MiB at a time at depth 8, around the page cache; stormlp restores them cold with O_DIRECT.
 
 Direct transfers of both sides have the same pages under their buffers, once small and once huge:
-huge pages alone make them two to three times as fast on some disks. --pages takes one of them alone.
-Nothing is asserted: the figures are for people to read.
+huge pages alone make them two to three times as fast on some disks. --pages measures one of them alone.
+There are no assertions: the figures are for people to read.
 """
 
 import argparse
@@ -42,7 +42,7 @@ model:
 def stormlp(arguments, *options):
     """One run; its report."""
     with tempfile.TemporaryDirectory() as results:
-        command = [arguments.stormlp, "--quiet", "checkpoint", arguments.model, "--ranks",
+        command = [arguments.stormlp, "checkpoint", "--quiet", arguments.model, "--ranks",
                    str(arguments.ranks), "--scale", "1", "--pause", "0", "--dir", arguments.folder,
                    "--format", "json", *options]
         if "--dry-run" not in options:

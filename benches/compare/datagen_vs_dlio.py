@@ -7,8 +7,8 @@
 First the same answer: for unet3d (npz), cosmoflow and resnet50 (tfrecord) every file of DLIO's has
 to have the size of stormlp's, stormlp has to accept DLIO's folder, and DLIO has to train on
 stormlp's. Then the figures: bytes per CPU second of both, in turn, and stormlp's throughput and CPU
-time of a GiB beside those of fio's sequential O_DIRECT writes of new, preallocated files of the same
-size. fio writes one buffer over and over; stormlp makes content that nothing can compress.
+time of a GiB next to fio's sequential O_DIRECT writes of new, preallocated files of the same
+size. fio writes one buffer over and over; stormlp makes incompressible content.
 
 The interpreter needs `dlio-benchmark` from PyPI (the code of v1.0; TensorFlow, PyTorch and mpi4py
 with it) and, for tfrecord, a `tfrecord2idx` on its PATH. A part that cannot run says so. Exit 1
@@ -141,7 +141,7 @@ def fio(args, count, size):
 
 
 def figures(args, workload, count):
-    """Bytes per CPU second on both sides, throughput beside fio's."""
+    """Bytes per CPU second on both sides, throughput next to fio's."""
     name = SMALL[workload][0]
     ours, theirs, out = (os.path.join(args.dir, f"{workload}-big-{side}")
                          for side in ("stormlp", "dlio", "out"))

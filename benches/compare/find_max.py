@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether `stormlp train --find-max` finds the right answer, and what it costs to find it.
+"""Whether `stormlp train --find-max` finds the right answer, and the cost of finding it.
 
     cargo build --release
     python3 benches/compare/find_max.py            20 trials, some 25 minutes
@@ -10,7 +10,7 @@ threshold is floor(bandwidth / (demand of one x threshold)). The bandwidth is ch
 value lies half-way between two counts: both neighbours are missed by the same margin.
 
 It prints for each trial the true answer, the answer, the probes and how many they may be, the time of
-the probes against that of stepping from 1, which is one full run for each count up to the first that
+the probes against stepping from 1, which is one full run for each count up to the first that
 misses. Exit code 1 when an answer is wrong, or a bound is broken.
 """
 
@@ -28,7 +28,7 @@ import time
 SAMPLE_BYTES = 64 << 10
 BATCH = 2
 THRESHOLD = 0.6
-# Batches that are read ahead cost an epoch nothing: over fewer steps AU would be above what the
+# Batches that are read ahead are free for an epoch: over fewer steps AU would be above what the
 # bandwidth gives, by more than the way from one count to the next.
 STEPS = 150
 
@@ -88,7 +88,7 @@ def search(options, place, bandwidth, files):
 
 
 def bytes_of_file(options, place):
-    """What reading a file of the dataset takes: framing comes on top of the sample, and np.load reads
+    """The time to read a file of the dataset: framing comes on top of the sample, and np.load reads
     the first 4096 bytes twice and 188 bytes at the end once more."""
     words = [options.stormlp.resolve(), "datagen", "unet3d", "--dir", "one", "--files", "1", "--params",
              f"dataset.record_length_bytes={SAMPLE_BYTES}", "--params", "dataset.record_length_bytes_stdev=0"]
@@ -97,11 +97,11 @@ def bytes_of_file(options, place):
 
 
 def stepping_seconds(find, true):
-    """What one full run for each count up to the first that misses takes: each as long as the full
+    """The time of one full run for each count up to the first that misses: each as long as the full
     runs that were made, by their steps."""
     full = [run for run in find["tried"] if run["run"] == "full"]
     mean = sum(run["seconds"] for run in full) / max(len(full), 1)
-    # The samples are shared by the accelerators, so that fewer of them take longer; below the answer
+    # The samples are shared by the accelerators, so that fewer of them need longer; below the answer
     # AU is near 100 %.
     least = [max(true, 1) / count * THRESHOLD * mean for count in range(1, true)]
     return sum(least) + 2 * mean

@@ -4,8 +4,8 @@
     benches/compare/gds_vs_fio.py --stormlp target/release/stormlp --dir /mnt/nvme --pairs 5
 
 Both sides read the same file in the same minute, in blocks of turns (turns.py), so that a noisy disk
-or neighbour disturbs both alike. CPU per I/O is each side's own user and system time over its measured
-run. Nothing is asserted: the figures are for people to read.
+or neighbour disturbs both alike. CPU per I/O is each side's user and system time over its measured
+run. There are no assertions: the figures are for people to read.
 
 The pages under the buffers decide more than the program: so direct reads are compared at equal
 pages, once small and once huge. fio gets transparent huge pages from glibc. What each side really got
@@ -110,7 +110,7 @@ def compare(title, pairs, ours, theirs, before=None, name="fio"):
 
 
 def ring_loop(args, block_bytes, depth):
-    """The same reads by a bare ring: what no program can be faster than."""
+    """The same reads by a bare ring: the upper limit of any program."""
     def once():
         command = ["taskset", "-c", "0", args.ring_loop, args.file, str(block_bytes), str(depth),
                    str(depth // 2), str(args.seconds)]
@@ -199,7 +199,7 @@ def from_the_cache(args, held):
 
 
 def through_the_cache(args, held):
-    """Once over a file of which nothing is in the page cache: a second pass would be warm."""
+    """Once over a file that is not in the page cache: a second pass would be warm."""
     for pages in ("small", "huge"):
         held(f"1 MiB sequential read, page cache cold, one pass, one thread, depth 1, {pages} pages; "
              "fio's psync", ours(args, None, "buffered", "read", "1M", 1, "--tune", f"pages={pages}"),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How often `stormlp compare --history` shows a change in reports of one work that nobody changed.
+"""How often `stormlp compare --history` shows a change in reports of one work that did not change.
 
     benches/compare/history.py --stormlp target/release/stormlp --reports DIR
 
 DIR has the reports of many runs of one work, such as of
 `for i in $(seq 240); do stormlp gds ... --results-dir DIR; done`. They are cut into series of 20, 30 and 40:
 in the order in which they ran, where a machine that is busy for some of them has another level, and in
-random order, where none has: there at most 1 series of 20 should show a change. Nothing is asserted.
+random order, where none has: there at most 1 series of 20 should show a change. There are no assertions.
 """
 
 import argparse

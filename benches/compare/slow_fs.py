@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows a folder as a read-only file system whose every read takes a while.
+"""Shows a folder as a read-only file system with a delay for every read.
 
     benches/compare/slow_fs.py --delay-ms 5 --counters /tmp/slow.counters /data /mnt/slow
 
@@ -21,7 +21,7 @@ import mfusepy
 
 
 class SlowFolder(mfusepy.Operations):
-    """The folder; files are read in their own time."""
+    """The folder; files are read after a delay."""
 
     use_ns = True
 

@@ -74,7 +74,7 @@ def join(group):
 
 @contextlib.contextmanager
 def delayed(folder, delay_ms, python):
-    """A mount of a folder whose every read takes so long; its path, and what counts its reads."""
+    """A mount of a folder with a delay for every read; its path, and the counter of its reads."""
     with tempfile.TemporaryDirectory() as beside:
         mount_point, counters = os.path.join(beside, "slow"), os.path.join(beside, "counters")
         os.mkdir(mount_point)
@@ -96,8 +96,8 @@ def delayed(folder, delay_ms, python):
 
 
 def compact_memory():
-    """Joins free memory to large blocks, as far as the kernel can. Pages of the cache that do not lie beside
-    each other are segments of their own, and a request has at most so many: whoever reads after a process
+    """Joins free memory to large blocks, as far as the kernel can. Pages of the cache that do not lie next to
+    each other are separate segments, and a request has at most so many: whoever reads after a process
     that left memory in single pages has more requests."""
     with contextlib.suppress(OSError), open("/proc/sys/vm/compact_memory", "w") as file:
         file.write("1")

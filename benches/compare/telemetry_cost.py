@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What telemetry costs: the same training run with and without it, in turn.
+"""The cost of telemetry: the same training run with and without it, in turn.
 
     benches/compare/telemetry_cost.py --stormlp target/release/stormlp --dir /mnt/nvme
 
-The run reads a small dataset over and over and computes between, so that its own CPU time is small
-and a hundredth of a core can be seen beside it. Prints CPU seconds of the process for each second
-of the run, their difference, and what the report itself says that looking took. Wanted: less than
+The run reads a small dataset over and over and computes between, so that its CPU time is small
+and a hundredth of a core can be seen next to it. Prints CPU seconds of the process for each second
+of the run, their difference, and the time of sampling according to the report. Wanted: less than
 0.01 of a core. Exit 1 when it is more.
 """
 
@@ -20,7 +20,7 @@ import time
 
 
 def run(args, telemetry):
-    """CPU seconds of the process for each second, and of looking by the report's own account."""
+    """CPU seconds of the process for each second, and of looking by the report's account."""
     command = [args.stormlp, "train", "cosmoflow", "--dir", os.path.join(args.dir, "telemetry"),
                "--results-dir", os.path.join(args.dir, "results"), "--files", "64", "--epochs", "1",
                "--generate",

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What one host can emulate: accelerators it holds, CPU against fio's, memory and pacing.
+"""Limits of one host: accelerators it holds, CPU against fio's, memory and pacing.
 
     benches/compare/train_on_host.py --stormlp target/release/stormlp --dir /mnt/nvme
 
 Four parts, each by its name on the command line or all of them:
 
-  accelerators  the most accelerators that still reach the threshold, warm, for unet3d, resnet50
+  accelerators  the maximum that still reaches the threshold, warm, for unet3d, resnet50
                 and cosmoflow on H100 (bracket, then bisect; the best of --rounds runs counts), with
                 the share of the samples that was read ahead of AU's window
-  cpu           CPU seconds for each GiB read, warm: stormlp beside fio's psync 1 MiB reads of the
+  cpu           CPU seconds for each GiB read, warm: stormlp next to fio's psync 1 MiB reads of the
                 same files, in turn; and with O_DIRECT (--path cpu)
   pacing        how late this host sees compute end for 128 accelerators at 3.5 ms, AU on null
                 storage, and the steps a second and CPU time of each that it has for 512 of dlrm
   memory        the largest resident set of 128 accelerators of every workload, null storage
 
-The machine should be quiet; what ran beside is shown as the busy time that was not ours. Prints
+The machine should be quiet; other programs show as the busy time that was not ours. Prints
 medians and ratios against the project's figures.
 """
 
@@ -30,7 +30,7 @@ import turns
 
 FILES = {"unet3d": 42, "resnet50": 24, "cosmoflow": 1024}
 SAMPLES = {"unet3d": 1, "resnet50": 1251, "cosmoflow": 1}
-# So many that what is read ahead of the first counted step is a small part of the epoch.
+# So many that the read-ahead before the first counted step is a small part of the epoch.
 STEPS = {"unet3d": 60, "resnet50": 60, "cosmoflow": 3000}
 TARGET = {"unet3d": 4, "resnet50": 60, "cosmoflow": 14}
 CPU_RATIO = {"unet3d": 1.25, "resnet50": 1.5, "cosmoflow": 1.25}
@@ -86,7 +86,7 @@ def warm(folder):
 
 
 def links(args, name, folder, accelerators):
-    """A folder with every file so often that each accelerator has enough steps of its own."""
+    """A folder with every file so often that each accelerator has enough steps."""
     batch = {"unet3d": 7, "resnet50": 400, "cosmoflow": 1}[name]
     need = -(-accelerators * batch * STEPS[name] // SAMPLES[name])
     wide = os.path.join(args.dir, f"compare-{name}-links")

@@ -4,7 +4,7 @@
     DLIO_PYTHON=venv/bin/python benches/compare/train_vs_dlio.py --stormlp target/release/stormlp \\
         --dir /mnt/nvme --rounds 3
 
-The interpreter needs `dlio-benchmark` from PyPI, which is the code of v1.0; --dlio-source takes a
+The interpreter needs `dlio-benchmark` from PyPI, which is the code of v1.0; --dlio-source names a
 checked-out tree of DLIO instead, and --profile says which edition that is. Three workloads where
 storage is not the limit: resnet50 on one H100, unet3d on one A100, cosmoflow on one H100 with
 compute raised to 20 ms (--cosmoflow-compute); and where they are named, unet3d on files of HDF5
@@ -13,27 +13,27 @@ to be warm, and then read by both sides in turn; hard links make them as many as
 Prints each round, then the medians and their difference: AU has to agree within 1 point and
 samples/s within 2 %.
 
-Where DLIO's own work for each step is a visible part of it, the two cannot agree. --ceiling shows
+Where DLIO's work for each step is a visible part of it, the two cannot agree. --ceiling shows
 how much that is: both sides run the same steps over records of 1 KiB, so that hardly anything is
-read, and what each loses below its own ceiling by reading the real files has to agree instead.
+read, and the loss of each below its ceiling by reading the real files has to agree instead.
 
 With --cold the files are dropped from the page cache before each side, each file is there once,
-and bytes from the device have to agree within 2 %, the mean request size within 15 %. DLIO's own
-libraries are read from a disk, too: let --dir be on a device of its own (a loop device will do).
+and bytes from the device have to agree within 2 %, the mean request size within 15 %. DLIO's
+libraries are read from a disk, too: let --dir be on a separate device (a loop device will do).
 
 --read-iops and --read-mbs limit the device behind --dir by a control group that both sides run in
 (root, and the kernel's I/O controller), --latency-ms delays every request of a FUSE file system over
 it (slow_fs.py), --read-ahead sets the read-ahead; all imply --cold. Then AU has to agree within 3
 points, device bytes within 2 %, the mean request size within 10 %. That is the size before the kernel
 merges requests: a limit holds them back and lets them out by the dozen every 100 ms, and which of
-them then lie beside each other depends on what else waited.
+them then lie next to each other depends on other waiting requests.
 
---client-overhead FILE is what `stormlp calibrate-dlio` saved on this host, and has stormlp add it: what it predicts
+--client-overhead FILE was saved by `stormlp calibrate-dlio` on this host, and has stormlp add it: its prediction
 has to agree within 1 point, or within 3 where storage is limited.
 
---kinds runs eight kinds of work, each limited in its own way (KINDS below lists them), by --client-overhead FILE
+--kinds runs eight kinds of work, each with a different limit (KINDS below lists them), by --client-overhead FILE
 under v2. AU has to agree within 3 points, device bytes within 1 %, requests that reach the device after
-merging within 5 %. The CPUs limit DLIO in those of the client: leave the host idle.
+merging within 5 %. The CPUs limit DLIO in the client's: leave the host idle.
 
 A few steps say little: which of the first files comes first moves AU by several points. --files and
 --record-bytes make more of them, smaller, where the disk has no room for more of the real size.
@@ -55,7 +55,7 @@ import slow_storage
 
 
 class Workload:
-    """What both sides run: `files` different ones, each `links` times unless cold. `base` is the
+    """The work of both sides: `files` different ones, each `links` times unless cold. `base` is the
     workload of theirs that it is, on data of another `format` with records of so many bytes."""
 
     def __init__(self, accelerator, files, links, samples, batch, compute=None, base=None,
@@ -163,7 +163,7 @@ def make(args, name, record_bytes=None):
 
 
 def linked(folder, workload):
-    """A folder beside with every file `links` times."""
+    """A neighbouring folder with every file `links` times."""
     wide = folder + "-links"
     shutil.rmtree(wide, ignore_errors=True)
     for part in ("train", "valid"):  # DLIO wants both
@@ -214,7 +214,7 @@ def by_dlio(args, name, folder):
                f"++workload.train.total_training_steps={steps(args, name)}",
                "++workload.train.epochs=1", "++workload.workflow.checkpoint=False",
                f"hydra.run.dir={out}"]
-    # v2.0 has the old names of sizes too, but prefers its own.
+    # v2.0 has the old names of sizes too, but prefers the new ones.
     bytes_key = "record_length_bytes" if args.profile == "v2" else "record_length"
     for key, value in data_keys(workload, workload.record_bytes).items():
         command.append(f"++workload.{key.replace('record_length', bytes_key)}={value}")
@@ -241,7 +241,7 @@ SIDES = {"dlio": by_dlio, "stormlp": by_stormlp}
 
 
 def medians(args, name, folder, label):
-    """Runs both sides in turn; of each the medians of what a side returns and the device counted."""
+    """Runs both sides in turn; of each the medians of the side's and the device's figures."""
     results = {side: [] for side in SIDES}
     for number in range(args.rounds):
         order = list(SIDES) if number % 2 == 0 else list(reversed(SIDES))

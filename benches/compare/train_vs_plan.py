@@ -5,7 +5,7 @@
         --csv benches/validation/own.csv
 
 Each run reads a small dataset through a gate of so many bytes a second and so much latency, and is
-predicted from the same two figures, but for what this host's timers add to the latency: the median
+predicted from the same two figures, except for the latency that this host's timers add: the median
 that `stormlp gds` finds for single reads through the same gate. The dataset must fit the page cache, so that the gate is what
 limits; the machine must be otherwise idle. The rows go to stdout, and to the file that
 benches/compare/validation.py reads.
@@ -38,7 +38,7 @@ FIELDS = ["workload", "storage", "accelerators", "predicted_au_percent", "measur
 
 
 def stormlp(program, *words, cwd=None):
-    """What a command prints as JSON. A run that misses its threshold ends with 6."""
+    """The JSON that a command prints. A run that misses its threshold ends with 6."""
     done = subprocess.run([program, *words, "--format", "json", "--quiet"], capture_output=True,
                           text=True, cwd=cwd)
     if done.returncode not in (0, 6):
@@ -57,7 +57,7 @@ def as_it_is(args, throttle):
 
 
 def files_for(workload, options, samples_per_file, accelerators, steps):
-    """Training files that so many steps of so many accelerators take. More than that many batches are
+    """Training files for so many steps of so many accelerators. More than that many batches are
     read ahead at no time, so that no run comes to the end of its files and has storage to itself."""
     batch = next((int(one.split("=")[1]) for one in options if one.startswith("reader.batch_size=")), 1)
     return -(-(steps + READ_AHEAD_BATCHES) * accelerators * batch // samples_per_file)

@@ -2,7 +2,7 @@
 
 Neighbouring runs share the state of the machine, so two pairs are a block, in the order ABBA or BAAB
 at random, and a steady drift cancels out in it. A ratio is the geometric mean of the pairs' ratios,
-with Student's interval of their logarithms: what `stormlp compare --baseline --candidate` does.
+with Student's interval of their logarithms: as `stormlp compare --baseline --candidate` does.
 """
 
 import math
@@ -25,7 +25,7 @@ def environment(pages):
 
 
 def in_turn(pairs, ours, theirs, before=None):
-    """Runs both sides in blocks of two pairs; what each returned, pair by pair."""
+    """Runs both sides in blocks of two pairs; the results of each, pair by pair."""
     sides = [(ours, []), (theirs, [])]
     for pair in range(pairs):
         order = order[::-1] if pair % 2 else random.sample(sides, 2)

@@ -4,7 +4,7 @@ measured results.
 
     benches/compare/validation.py --stormlp target/release/stormlp
 
-The published rows are in benches/validation/published.csv, all of them, own runs (of
+The published rows are in benches/validation/published.csv, all of them, our runs (of
 benches/compare/train_vs_plan.py) in benches/validation/own.csv. Nothing is measured here, and nothing is
 fetched.
 """
@@ -27,7 +27,7 @@ HEAD = """\
 ## Does `plan` predict published results?
 
 Solidigm and QCT published MLPerf Storage v1.0 results of one server with one to eight drives in RAID 0:
-104 cores, 1006 GiB of memory, emulated H100s. The table has all rows whose maximum number of accelerators is
+104 cores, 1006 GiB of memory, emulated H100s. The table has all rows with a maximum number of accelerators
 known: published, then predicted with the range, by one command from the data sheets of the drives:
 
     stormlp plan WORKLOAD --accelerator h100 --edition 1.0 --storage Nx:DRIVE --host memory=1006GiB
@@ -143,7 +143,7 @@ def left_out(args, rows):
 
 
 def run_of_a_number(args, row):
-    """What is predicted of a run that is not of the largest number."""
+    """The prediction for a run that is not of the largest number."""
     answer = plan(args, row, "-n", row["accelerators"])
     au, (low, high) = number(row["au_percent"]), answer["au_percent_range"]
     # Both ends as they are shown.

@@ -5,12 +5,12 @@
 
 For three works (null path, 4 KiB from the page cache, 1 MiB with O_DIRECT) it compares the work with
 itself, and with itself where every report loses a tenth of its throughput after it was measured: so
-the noise is that of real runs, and the change is known. The same work should be called different in
+the noise is from real runs, and the change is known. The same work should be called different in
 at most 5 % of the comparisons, and the tenth be found within 15 pairs in 9 of 10.
 
-Ctrl-C ends it at any time, and the same command continues: what is done is in RESULTS/verdicts.jsonl,
-with the reports beside it. `--figures` prints the table of what there is and measures nothing.
-Nothing is asserted. Other programs on the machine make the works noisier, not the verdicts wrong.
+Ctrl-C ends it at any time, and the same command continues: finished work is in RESULTS/verdicts.jsonl,
+with the reports next to it. `--figures` prints the table so far, without measuring.
+There are no assertions. Other programs on the machine make the works noisier, not the verdicts wrong.
 """
 
 import argparse

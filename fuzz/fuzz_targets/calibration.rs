@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use stormlp_training::plan::calibration::{Calibration, FORMATS};
 
-// A saved calibration: whatever it says, what a client costs can be reckoned with.
+// A saved calibration: whatever it says, a client's cost can be computed.
 fuzz_target!(|text: &str| {
     let Ok(calibration) = Calibration::parse(text) else {
         return;

@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use stormlp_checkpoint::plan::Marker;
 
-// What is read is written back to the same, and its numbers can be reckoned with. Text that a save
+// A marker that is read is written back unchanged, and its numbers can be used. Text that a save
 // wrote is the seed that gets furthest: `.stormlp-checkpoint.json` in a checkpoint's folder.
 fuzz_target!(|text: &str| {
     if let Ok(marker) = Marker::parse(text) {

@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use stormlp_matrix::plan::{DataManifest, IoSize, JobRequest};
 
-// What `stormlp gds` reads: a job and a sweep of sizes of the command line, a folder's manifest.
+// Input of `stormlp gds`: a job and a sweep of sizes of the command line, a folder's manifest.
 fuzz_target!(|text: &str| {
     let _ = text.parse::<JobRequest>();
     let _ = IoSize::parse_sweep(text).map(|sweep| sweep.sizes().count());

@@ -3,5 +3,5 @@
 use libfuzzer_sys::fuzz_target;
 use stormlp_transfer::object::read_reply;
 
-// What an endpoint answers: the head, and each document that may follow it.
+// Replies of an endpoint: the head, and each document that may follow it.
 fuzz_target!(|bytes: &[u8]| read_reply(bytes));

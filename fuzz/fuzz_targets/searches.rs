@@ -35,7 +35,7 @@ static MATRIX: LazyLock<Value> = LazyLock::new(|| saved(&matrix::run_of(20.0)));
 static TRAINING: LazyLock<Value> = LazyLock::new(|| saved(&training::report()));
 static KVCACHE: LazyLock<Value> = LazyLock::new(|| saved(&kvcache::report()));
 
-/// A report without what only makes it long.
+/// A report without the parts that only make it long.
 fn saved(report: &impl Serialize) -> Value {
     let mut report = serde_json::to_value(report).expect("a report is plain data");
     for long in ["histograms", "series"] {

@@ -4,8 +4,8 @@ use libfuzzer_sys::fuzz_target;
 use stormlp_mlperf::submission::tree::{Entry, Tree};
 use stormlp_mlperf::submission::{Submission, check, system_yaml};
 
-// Trees of a training and a checkpointing result whose files hold parts of the input, and the input
-// as a description of a system.
+// Trees of a training and a checkpointing result with parts of the input in their files, and the
+// input as a description of a system.
 fuzz_target!(|text: &str| {
     let _ = system_yaml::faults(text);
     let mut parts = text.split('\0').cycle();

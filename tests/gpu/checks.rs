@@ -18,7 +18,7 @@ use crate::transfers::{BLOCK, Setup, byte, open, verify, write_and_verify};
 /// Blocks of a file in these checks: not a multiple of any depth.
 const BLOCKS: u64 = 37;
 
-/// What CUDA says must be what the bus shows.
+/// CUDA and the bus must agree.
 pub(crate) fn facts(cuda: &CudaProbe) {
     assert!(cuda.version.is_some() && cuda.library_path.is_some());
     for (index, device) in (0u32..).zip(&cuda.devices) {
@@ -34,7 +34,7 @@ pub(crate) fn facts(cuda: &CudaProbe) {
     }
 }
 
-/// Every kind of memory gives back what was put in, and only in the part that was written.
+/// Every kind of memory returns the bytes that were put in, and only in the part that was written.
 pub(crate) fn memory(index: u32) {
     let device = CudaDevice::open(index).unwrap();
     assert!(!device.is_emulated());
@@ -95,8 +95,9 @@ pub(crate) fn cases(cufile: bool) -> Vec<Case> {
 }
 
 impl Case {
-    /// Writes and reads by this path; the page cache must hold the same bytes, and what was put
-    /// there the path must read. Its evidence must show how; by a direct route where that is `direct`.
+    /// Writes and reads by this path; the page cache must hold the same bytes, and the path must
+    /// read bytes that were put there. Its evidence must show how; by a direct route where that is
+    /// `direct`.
     pub(crate) fn agrees_with_the_page_cache(&self, index: u32, folder: &Path, direct: bool) {
         let folder = tempfile::tempdir_in(folder).unwrap();
         let name = folder.path().join("data");
@@ -135,7 +136,7 @@ impl Case {
         }
     }
 
-    /// cuFile takes any offset and size.
+    /// cuFile accepts any offset and size.
     fn reads_unaligned(&self, index: u32, name: &Path, expected: &[u8]) {
         let setup = Setup { page_aligned: false, ..self.setup(index) };
         let mut path = setup.build().unwrap();

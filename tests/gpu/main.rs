@@ -1,11 +1,12 @@
-//! Every path on a real GPU: what one writes is in the page cache, byte for byte.
+//! Every path on a real GPU: written bytes are in the page cache, byte for byte.
 //!
-//! Skipped with a message where CUDA has no GPU; `STORMLP_REQUIRE_GPU=1` makes that a failure.
-//! `STORMLP_GPU_TEST_DIR` names folders (colons between) to work in besides `/dev/shm` and the
-//! system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself.
+//! Skipped with a message if CUDA has no GPU; `STORMLP_REQUIRE_GPU=1` makes that a failure.
+//! `STORMLP_GPU_TEST_DIR` names folders (colons between) to work in, in addition to `/dev/shm` and
+//! the system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself.
 //! `STORMLP_GPU_TEST_DEVICE` has a number: that GPU alone is tested, as CUDA numbers them.
-//! `STORMLP_REQUIRE_DIRECT=1` says that cuFile has a direct route to the folders that were added: what
-//! moves registered GPU memory there must not be in compatibility mode. The executable needs nothing beside it, so that it can be carried to a machine with a GPU.
+//! `STORMLP_REQUIRE_DIRECT=1` says that cuFile has a direct route to the folders that were added:
+//! paths that move registered GPU memory there must not be in compatibility mode. The executable
+//! needs no other file, so that it can be carried to a machine with a GPU.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -78,15 +79,15 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The GPUs to test: those of the machine, or the one that the environment names of them.
+/// The GPUs to test: all of the machine, or the one that the environment names.
 fn devices(all: impl Iterator<Item = u32>) -> Vec<u32> {
     let named =
         std::env::var("STORMLP_GPU_TEST_DEVICE").ok().map(|text| text.parse::<u32>().unwrap());
     all.filter(|index| named.is_none_or(|named| named == *index)).collect()
 }
 
-/// Where the checks work: memory, the local disk, and what the environment adds; and whether cuFile
-/// must take a direct route there.
+/// The folders of the checks: memory, the local disk, and those of the environment; and whether
+/// cuFile must have a direct route there.
 fn folders() -> Vec<(PathBuf, bool)> {
     let direct = std::env::var_os("STORMLP_REQUIRE_DIRECT").is_some_and(|value| value == "1");
     let added = std::env::var_os("STORMLP_GPU_TEST_DIR").unwrap_or_default();

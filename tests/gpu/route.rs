@@ -1,10 +1,10 @@
-//! What a check's evidence must show about the route; needs no GPU.
+//! The route that a check's evidence must show; needs no GPU.
 
 use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_core::path::PathKind;
 
-/// The word for the route that `asked` took: it ran, or what cuFile fell back to, which it must not
-/// where the route must be direct. Unproven is not a fault. `None` on the CPU's paths.
+/// The word for the route that `asked` took: it ran, or the fallback of cuFile, which is a fault if
+/// the route must be direct. Unproven is not a fault. `None` on the CPU's paths.
 ///
 /// # Errors
 /// When the evidence shows another route than it may.

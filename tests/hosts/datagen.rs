@@ -40,7 +40,7 @@ fn hosts_with_different_options_generate_nothing() {
     Launcher::under_each(|launcher| {
         for (more, named) in cases {
             let folder = tempfile::tempdir().unwrap();
-            // Options of several values take what follows them.
+            // Options of several values consume the words that follow.
             let second = [&SMALL[..2], more, &SMALL[2..]].concat();
             let mut command = launcher.each(folder.path(), [&SMALL, &second]);
             let output = command.output().unwrap();
@@ -62,7 +62,7 @@ fn two_hosts_make_the_dataset_that_one_makes() {
         assert_eq!(journals(folder.path()), 0);
         let mut words = SMALL.to_vec();
         words.push("--check");
-        // Options of several values take what follows them.
+        // Options of several values consume the words that follow.
         words.rotate_right(1);
         words[..3].rotate_left(1);
         let verified = alone(folder.path(), &words);
@@ -70,7 +70,7 @@ fn two_hosts_make_the_dataset_that_one_makes() {
         let manifest = folder.path().join("data/.stormlp-manifest.json");
         let text = fs::read_to_string(manifest).unwrap();
         assert_eq!(text.matches("img_").count(), 21, "{text}");
-        // What somebody took away is made again, by both.
+        // A removed file is made again, by both.
         let train = folder.path().join("data/train");
         for name in fs::read_dir(&train).unwrap().take(5) {
             fs::remove_file(name.unwrap().path()).unwrap();

@@ -23,7 +23,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
 }
 
-/// Written by a process of its own. A file that this one had open for writing is at times still open
+/// Written by a separate process. A file that this one had open for writing is at times still open
 /// in another test's child, and "busy" when it should start.
 fn script(path: &Path, text: &str) {
     let mut install = Command::new("install");
@@ -33,8 +33,8 @@ fn script(path: &Path, text: &str) {
     assert!(install.wait().unwrap().success());
 }
 
-/// A command in `folder` whose PATH has `stormlp`, and `launcher` as the only one. What should start
-/// on a host of the file `hosts` starts here.
+/// A command in `folder` with `stormlp` in its PATH, and `launcher` as the only one. A process for
+/// a host of the file `hosts` starts here.
 fn command(program: &Path, folder: &Path, launcher: Launcher, hosts: &str) -> Command {
     let programs = folder.join("bin");
     fs::create_dir_all(&programs).unwrap();
@@ -43,7 +43,8 @@ fn command(program: &Path, folder: &Path, launcher: Launcher, hosts: &str) -> Co
     }
     script(&programs.join("stormlp"), &format!("exec '{STORMLP}' \"$@\""));
     let rsh = folder.join("rsh");
-    // Daemons of Open MPI that make one temporary folder at once fail, so each host has its own.
+    // Daemons of Open MPI that make one temporary folder at once fail, so each host has a separate
+    // one.
     script(&rsh, "TMPDIR=$(mktemp -d); export TMPDIR; shift; exec sh -c \"$*\"");
     fs::write(folder.join("hosts"), hosts).unwrap();
     let mut path = programs.into_os_string();

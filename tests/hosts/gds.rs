@@ -82,7 +82,7 @@ fn two_hosts_measure_one_matrix() {
         assert_eq!(said.matches("slowest of cells").count(), 1, "{said}");
         assert!(said.contains("and as many on each of the 2 hosts"), "{said}");
         assert!(!said.contains("of 2 cells") || said.contains("in 2 of 2 cells"), "{said}");
-        // Each has files of its own.
+        // Each has separate files.
         for rank in ["rank-0", "rank-1"] {
             let file = folder.path().join("stormlp-data/gds").join(rank);
             assert!(file.join("stormlp.0").is_file(), "{rank}");
@@ -171,7 +171,7 @@ fn a_missing_folder_is_created() {
     let output = launcher.two(folder.path(), &asked).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(folder.path().join("made/rank-1/stormlp.0").is_file());
-    // What is above it is not: a mount point may be mistyped.
+    // The folder above it is not: a mount point may be mistyped.
     asked.extend(["--dir", "mistyped/dir"]);
     let output = launcher.two(folder.path(), &asked).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
@@ -266,10 +266,11 @@ fn an_interrupted_launcher_does_not_look_like_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());
         signal("INT", run.id());
-        // The launcher's exit code is its own.
+        // The launcher has a different exit code.
         end_of(&mut run);
         let whole = json(&runs(folder.path())[0].join("report.json"));
-        // Launchers kill what does not end soon, and who does not hear of the others by then cannot know.
+        // Launchers kill processes that do not end soon, and a process that does not hear of the
+        // rest by then cannot know.
         let status = whole["ending"]["status"].as_str().unwrap();
         let message = whole["ending"]["fact"].as_str().unwrap_or_default();
         assert!(

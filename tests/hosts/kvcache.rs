@@ -1,4 +1,4 @@
-//! `stormlp kvcache` on two hosts: each with its own users and folder, trials that begin together,
+//! `stormlp kvcache` on two hosts: each with separate users and folder, trials that begin together,
 //! one report.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The launchers, and what they start.
+//! The launchers, and the processes that they start.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl Launcher {
         std::env::split_paths(&path).any(|folder| folder.join(self.program()).is_file())
     }
 
-    /// What finds the other processes under it, the launcher's own library of MPI last.
+    /// The libraries that find the other processes under it, the launcher's MPI last.
     pub(crate) fn backends(self) -> [&'static str; 2] {
         match self {
             Self::OpenMpi => ["pmix", "mpi"],
@@ -66,7 +66,7 @@ impl Launcher {
         self.each(folder, [arguments, &second])
     }
 
-    /// The same with arguments of its own for each of them.
+    /// The same with separate arguments for each of them.
     pub(crate) fn each(self, folder: &Path, [first, second]: [&[&str]; 2]) -> Command {
         let mut command = Command::new(self.program());
         // Everything, in lines that do not wrap.
@@ -88,7 +88,7 @@ impl Launcher {
     }
 }
 
-/// The process of rank 1 among all that `launcher` has started, itself or by others.
+/// The process of rank 1 among all that `launcher` has started, itself or through other processes.
 pub(crate) fn second_process(launcher: u32) -> u32 {
     let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     let parent = |pid: u32| -> Option<u32> {

@@ -1,4 +1,5 @@
-//! Two hosts on one bucket: what one of them puts the other sees, which is tested before the first byte.
+//! Two hosts on one bucket: each sees the objects of the other one, which is tested before the
+//! first byte.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::launcher::{Launcher, said};
 const SIZES: &str = "--params dataset.record_length_bytes=40000 --params dataset.record_length_bytes_stdev=0 \
                      --params dataset.num_files_train=32";
 
-/// Runs `words` by two processes; their exit code and what they said.
+/// Runs `words` by two processes; their exit code and messages.
 fn two(launcher: Launcher, folder: &Path, server: &ObjectServer, words: &str) -> (i32, String) {
     let arguments: Vec<&str> = words.split_whitespace().collect();
     let mut command = launcher.two(folder, &arguments);
@@ -37,7 +38,7 @@ fn two_hosts_share_a_bucket() {
              --pause 0 --verify");
         run("gds --dir s3://bucket/g --io-size 256K --file-size 1M --threads 2 --duration 1x \
              --op read,write");
-        // What shows that a prefix is shared is gone, and was looked at by the other host.
+        // The object that shows that a prefix is shared is gone, and the other host looked at it.
         let looked = |prefix: &str| {
             let asked = format!("HEAD /bucket/{prefix}/.stormlp-seen-by-all-");
             server.lines().iter().filter(|line| line.starts_with(&asked)).count()

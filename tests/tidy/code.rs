@@ -59,15 +59,16 @@ fn is_source(path: &Path) -> bool {
         .is_ok_and(|inside| inside.iter().nth(1).is_some_and(|folder| folder == "src"))
 }
 
-/// A module in a file of its own: its name, and its file where an attribute names it.
+/// A module in a separate file: its name, and its file where an attribute names it.
 #[derive(Debug, PartialEq)]
 struct Module {
     name: String,
     file: Option<String>,
 }
 
-/// Marks the files of a module of tests, and of all modules that it declares. Modules of a file that
-/// an attribute names, or of `mod.rs`, lie beside it; those of another lie in a folder of its name.
+/// Marks the files of a module of tests, and of all modules that it declares. Modules of a file
+/// that an attribute names, or of `mod.rs`, lie next to it; modules of any other file lie in a
+/// folder of its name.
 fn add_module(tests: &mut BTreeSet<PathBuf>, parent: &Path, named: bool, module: &Module) {
     let beside = parent.parent().unwrap();
     let stem = parent.file_stem().unwrap();
@@ -134,7 +135,7 @@ fn without_tests(text: &str) -> (Vec<(usize, String)>, Vec<Module>) {
     (kept, modules)
 }
 
-/// The last line of the item whose head is line `at`. Lines within strings are to be blank.
+/// The last line of the item with its head in line `at`. Lines within strings are to be blank.
 pub(crate) fn end_of_item(lines: &[&str], at: usize) -> usize {
     let head = lines[at].trim_end();
     if head.ends_with([';', ',', '}']) {

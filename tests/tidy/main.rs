@@ -1,6 +1,6 @@
-//! Checks the sources against the rules of `docs/architecture.md`: the layers,
-//! `unsafe` in two crates, module headers, lengths, and documentation in step with the program.
-//! What clippy can see is in `clippy.toml` and in the lints of `Cargo.toml`.
+//! Checks the sources against the rules of `docs/architecture.md`: the layers, `unsafe` in two
+//! crates, module headers, lengths, and documentation in step with the program. Rules that clippy
+//! can check are in `clippy.toml` and in the lints of `Cargo.toml`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -117,7 +117,7 @@ fn crates_use_only_the_layers_below_them() {
 
 #[test]
 fn unsafe_code_lives_in_two_crates_alone() {
-    // Of `hosts` only the files that call libraries of others, or take over a descriptor.
+    // Of `hosts` only the files that call foreign libraries, or inherit a descriptor.
     let speaks_c = ["mpi/mod.rs", "mpi/library.rs", "pmix.rs", "pmi1.rs"];
     let mut complaints = uses("crates/hosts/src", &["unsafe "]);
     complaints.retain(|place| !speaks_c.iter().any(|name| place.contains(name)));
@@ -189,8 +189,8 @@ fn rooms_use_only_what_they_may() {
 
 #[test]
 fn texts_speak_of_the_project_alone() {
-    // What only those who wrote a line could follow: folders of their machines, pages that are
-    // not in the repository, numbers of a tracker. Spelt apart, as above.
+    // References that only the author of a line could follow: folders of their machines, pages that
+    // are not in the repository, numbers of a tracker. Spelt apart, as above.
     let words = [["/ro", "ot/"], ["/wo", "rk/"], ["shared", "/spec"], ["issue", " #"]]
         .map(|parts| parts.concat());
     let numbered = |line: &str| {
@@ -346,7 +346,7 @@ fn the_sample_in_the_readme_is_drawn_as_today() {
 
 #[test]
 fn words_are_those_of_the_field() {
-    // What was once written in place of the usual word. Spelt apart, so that this list is none.
+    // Odd words, in place of the usual one. Spelt apart, so that this list is none.
     let odd = [
         ["foreto", "ld", "predicted"],
         ["forete", "ll", "predict"],

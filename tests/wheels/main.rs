@@ -1,11 +1,12 @@
 //! Complete runs of eight threads with NVIDIA's own libcufile, version by version, with a cufile.json
 //! as installed by toolkits: every run succeeds and leaves a complete report.
 //!
-//! There is no GPU in it: the library finds a libcuda whose memory is the host's, and moves every
-//! byte in its POSIX compatibility mode. By default the newest wheel of each minor version runs
-//! each command once; `STORMLP_WHEELS=all` has every wheel run those that once crashed ten times. `cargo test --test wheels 1.16` runs those whose version begins so.
+//! There is no GPU in it: the library finds a libcuda with the host's memory, and moves every byte
+//! in its POSIX compatibility mode. By default the newest wheel of each minor version runs each
+//! command once; `STORMLP_WHEELS=all` has every wheel run those that once crashed ten times.
+//! `cargo test --test wheels 1.16` runs those whose version begins so.
 //!
-//! What is missing (pip's index, a C compiler) is said in a line, and the test passes;
+//! A missing requirement (pip's index, a C compiler) is named in a line, and the test passes;
 //! `STORMLP_REQUIRE_CUFILE=1` makes that a failure. The wheels lie in the target folder.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -30,8 +31,8 @@ use std::time::Instant;
 use runs::{RUNS, Verdict};
 use scene::Scene;
 
-/// The package of CUDA 12 and that of CUDA 13, with their wheels from 1.11 on; a newer one is
-/// found by pip.
+/// The packages of CUDA 12 and CUDA 13, with their wheels from 1.11 on; a newer one is found by
+/// pip.
 const WHEELS: [(&str, &[&str]); 2] = [
     ("nvidia-cufile-cu12", &["1.11.1.6", "1.13.0.11", "1.13.1.3", "1.14.0.30", "1.14.1.1"]),
     (
@@ -114,7 +115,7 @@ fn minor(version: &str) -> u32 {
     version.split('.').nth(1).unwrap().parse().unwrap()
 }
 
-/// The newest wheel's version and library. Where it cannot be had, the others need not be tried.
+/// The newest wheel's version and library. If it cannot be had, the rest need not be tried.
 fn newest() -> Result<(String, PathBuf), String> {
     let library = build::real_library()?;
     let package = library.ancestors().nth(4).unwrap();

@@ -1,4 +1,4 @@
-//! The runs that every wheel must pass, and what their reports must contain.
+//! The runs that every wheel must pass, and the required contents of their reports.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
-/// Longer than any run takes; one that is still there hangs.
+/// Longer than any run; one that is still there hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A command line of eight threads.
 pub(crate) struct Run {
     pub(crate) name: &'static str,
     words: &'static str,
-    /// How often every wheel runs it if all are asked for: what crashed in some runs, ten times.
+    /// How often every wheel runs it if all are requested: ten times for runs that crashed before.
     pub(crate) repeats: u32,
     /// Whether it has a GPU; without one the library opens from 1.16 on.
     has_gpu: bool,
@@ -24,12 +24,12 @@ pub(crate) struct Run {
     is_whole: fn(&Value) -> bool,
 }
 
-/// The command line of a folder whose files cuFile rejects.
+/// The command line of a folder with files that cuFile rejects.
 const REFUSED: &str = "gds --path gds,cpu-gpu --device cuda:0 --threads 2 --io-size 64K \
                        --file-size 256K --duration 1x";
 
 /// Runs both paths without udev's entry for the device: cuFile's is not available, with the
-/// library's own reason, and the other one is measured.
+/// library's reason, and the other one is measured.
 pub(crate) fn refused(scene: &Scene, library: &Path, folder: &Path) -> Verdict {
     let results = folder.join("stormlp-results");
     let _ = fs::remove_dir_all(&results);
@@ -125,7 +125,7 @@ pub(crate) const RUNS: [Run; 13] = [
         has_gpu: false,
         is_whole: has_loaded,
     },
-    // With GPU memory its compatibility mode copies by a kernel of its own, which takes a GPU.
+    // With GPU memory its compatibility mode copies by a kernel, which needs a GPU.
     Run {
         name: "gds by streams in host memory",
         words: "gds --path gds-async --buffer-memory host --queue-depth 4 --device cuda:0 --threads 8 \
@@ -208,7 +208,7 @@ fn has_loaded(report: &Value) -> bool {
 /// How a run ended.
 pub(crate) enum Verdict {
     Whole,
-    /// The library takes no file here.
+    /// The library rejects files here.
     Refused(String),
     Failed(String),
 }
@@ -246,7 +246,7 @@ impl Run {
         }
     }
 
-    /// Looks for the report and at what it says.
+    /// Looks for the report and checks its contents.
     fn judge(&self, results: &Path) -> Result<(), String> {
         let words = |error: &dyn std::error::Error| format!("no report: {error}");
         let mut runs = fs::read_dir(results).map_err(|error| words(&error))?;

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::build;
 
-/// What all runs have in common.
+/// The common part of all runs.
 pub(crate) struct Scene {
     stand_in: PathBuf,
     preloaded: String,
@@ -65,7 +65,7 @@ impl Scene {
         self.hurdle().is_none() && !Path::new("/run/udev/data").exists()
     }
 
-    /// Why the library may refuse the folder's files; `None` where it takes them in every version.
+    /// Why the library may refuse the folder's files; `None` if every version accepts them.
     pub(crate) fn hurdle(&self) -> Option<String> {
         let name = self.file_system.as_deref().unwrap_or("a file system without a device");
         (!matches!(name, "ext4" | "xfs"))

@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!(full, 2 * confirm);
     }
 
-    /// A cliff gives no hint of its position: below it everything passes, above it nothing does.
+    /// A cliff gives no hint of its position: below it everything passes, above it no setting does.
     #[test]
     fn cliffs_are_solved_within_the_bound(
         answer in 1u32..5000,

@@ -259,7 +259,7 @@ fn a_killed_run_is_resumed_and_damage_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = || recipe(DataFormat::Npz);
     make(folder.path(), recipe(), Existing::Refuse);
-    // As a killed run leaves it: a journal whose last line is cut off, a file half written.
+    // As a killed run leaves it: a journal with its last line cut off, a file half written.
     let text = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
     let manifest = Manifest::parse(&text).unwrap();
     let mut journal = serde_json::to_string(&manifest.head).unwrap();
@@ -271,7 +271,7 @@ fn a_killed_run_is_resumed_and_damage_is_found() {
     fs::write(folder.path().join(JOURNAL_NAME), journal).unwrap();
     fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
     fs::write(folder.path().join("train/.img_4_of_5.npz.partial"), b"half").unwrap();
-    // And as others leave it: one file cut off, one altered, one only touched.
+    // And as other programs leave it: one file cut off, one altered, one only touched.
     let file = |name: &str| folder.path().join(name);
     File::options().write(true).open(file("train/img_0_of_5.npz")).unwrap().set_len(1000).unwrap();
     flip_byte(&file("train/img_1_of_5.npz"), 5000);

@@ -1,4 +1,4 @@
-//! What stormlp writes, the Python readers read: numpy, pyarrow and TensorFlow, where they are
+//! Python readers read the files of stormlp: numpy, pyarrow and TensorFlow, where they are
 //! installed. `STORMLP_PYTHON` names the interpreter; each test reports when it skips.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]

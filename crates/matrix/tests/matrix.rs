@@ -221,7 +221,7 @@ fn a_stopped_layout_claims_no_untouched_files() {
     let stop = StopToken::new();
     stop.stop();
     assert!(run(&verify, folder.path(), &stop).results.cells.is_empty());
-    // The files hold what the write left; a verifying run lays them out before it reads them.
+    // The files hold the bytes of the write; a verifying run lays them out before it reads them.
     let report = run(&verify, folder.path(), &StopToken::new());
     assert_eq!(
         report.results.cells[0].status,

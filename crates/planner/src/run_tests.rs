@@ -46,7 +46,7 @@ fn study<'a>(sizing: &'a Sizing, stop: &'a StopToken) -> Study<'a> {
 
 #[test]
 fn published_results_limited_by_drives_are_predicted() {
-    // Drive, drives, the most accelerators and MiB/s, as published.
+    // Drive, drives, the maximum of accelerators and MiB/s, as published.
     for (drive, devices, published, mib_per_second) in [
         ("solidigm-d7-ps1010", 1, 4, 11_869.57),
         ("solidigm-d5-p5336", 2, 4, 11_864.99),
@@ -65,7 +65,7 @@ fn published_results_limited_by_drives_are_predicted() {
 
 #[test]
 fn the_range_holds_published_results() {
-    // Drive, drives, the most accelerators as published, and what ends the search.
+    // Drive, drives, the maximum of accelerators as published, and the end of the search.
     let rows = [
         ("unet3d", "solidigm-d7-ps1010", 8, 8, LimitedBy::Client),
         ("unet3d", "solidigm-d7-ps1010", 1, 4, LimitedBy::Storage),
@@ -316,7 +316,7 @@ fn some_accelerators_on_their_share_represent_all() {
     }
 }
 
-/// A request for a workload of the catalog with its own edition and `accelerator`.
+/// A request for a workload of the catalog with its edition and `accelerator`.
 fn of_catalog(workload: &str, accelerator: &str, storage: StorageModel) -> Sizing {
     let entry = catalog::find(workload, Some(accelerator)).unwrap();
     let mut sizing = sizing("unet3d", storage);
@@ -369,7 +369,7 @@ fn with_fewer_files_than_accelerators_each_reads_all_files() {
 
 #[test]
 fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
-    // Limited by bandwidth, by latency, and by nothing.
+    // Limited by bandwidth, by latency, and not at all.
     for (bytes_per_second, latency_seconds) in [(1.3e9, 0.0), (3e9, 0.012), (2e9, 0.005)] {
         let mut storage = StorageModel::of_bandwidth(bytes_per_second);
         storage.device.latency_seconds = latency_seconds;

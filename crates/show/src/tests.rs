@@ -170,7 +170,7 @@ proptest! {
         let mut reader = ::csv::Reader::from_reader(rows.as_bytes());
         let back: Vec<_> = reader.records().map(Result::unwrap).collect();
         prop_assert_eq!(back.len(), 1);
-        // What a spreadsheet would compute is marked as text.
+        // Text that a spreadsheet would compute is marked as text.
         let mark = if name.starts_with(['=', '+', '-', '@']) { "'" } else { "" };
         prop_assert_eq!(&back[0][0], format!("{mark}{shown}"));
 

@@ -33,7 +33,7 @@ fn null(region: &mut Region, slots: usize) -> Box<dyn TransferPath> {
     .unwrap()
 }
 
-/// A path whose `wait` fails or panics.
+/// A path that fails or panics in `wait`.
 struct Broken {
     inner: Box<dyn TransferPath>,
     panics: bool,
@@ -68,7 +68,7 @@ fn cut_short(faults: &[&str]) -> Gated<Failing> {
     Gated::new(Arc::new(Disk), Failing::new(&faults))
 }
 
-/// A write of `SLOT_BYTES` by each kind of path, of which the kernel takes half at first.
+/// A write of `SLOT_BYTES` by each kind of path, of which the kernel accepts half at first.
 fn write_cut_short(
     kind: PathKind,
     engine: EngineKind,

@@ -178,7 +178,7 @@ fn tracks_are_differences_shares_and_levels() {
     assert_eq!(values(cpu), &[3.0, 2.0, 0.5].map(|number| number / 128.0));
     assert_eq!(values(memory), &[996.0, 994.0, 993.5]);
     if let Some(depth) = of(Measure::DeviceInFlight) {
-        // The last interval is half as long as the others.
+        // The last interval is half as long as the rest.
         assert_eq!(values(depth), &[30.0, 20.0, 10.0]);
     }
     assert_eq!(series.telemetry_cpu_seconds, Some(0.0));

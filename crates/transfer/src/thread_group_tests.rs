@@ -1,4 +1,4 @@
-//! A thread group ends whatever its threads do, and reports what went wrong.
+//! A thread group ends whatever its threads do, and reports the fault.
 
 use std::sync::mpsc;
 
@@ -12,7 +12,7 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     answered.recv_timeout(patience).expect("it hangs")
 }
 
-/// A thread group of three whose thread `at` runs `act` before or after the gate.
+/// A thread group of three; its thread `at` runs `act` before or after the gate.
 fn thread_group_with(
     act: fn(),
     at: usize,
@@ -95,7 +95,7 @@ fn nothing_is_released_while_others_measure() {
             thread::sleep(Duration::from_millis(index));
             still.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
             if index == 2 {
-                // A thread that returns early does not block the others.
+                // A thread that returns early does not block the rest.
                 return 0;
             }
             start.wait_for_the_others();

@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::route::{Expected, Finding, Tally, judge_cell};
 use crate::scene::{Scene, room};
 
-/// What the machine is, that stormlp sees a GPU and cuFile there, and the direct route.
+/// The machine, whether stormlp sees a GPU and cuFile there, and the direct route.
 pub(crate) fn facts(scene: &Scene, report: &mut Report) {
     libraries(scene, report);
     waking(scene, report);
@@ -50,7 +50,7 @@ pub(crate) fn facts(scene: &Scene, report: &mut Report) {
     scene.direct().tell(scene.preflight().should_be_direct.as_deref(), report);
 }
 
-/// Which libraries take part.
+/// The libraries of the run.
 fn libraries(scene: &Scene, report: &mut Report) {
     let real = scene.real_library();
     let found = real.map(|library| format!("{}, because {}", library.path.display(), library.why));
@@ -68,7 +68,7 @@ fn libraries(scene: &Scene, report: &mut Report) {
     }
 }
 
-/// How long it takes to open the GPU, first and while somebody has it open.
+/// The time to open the GPU, at first and while another process has it open.
 fn waking(scene: &Scene, report: &mut Report) {
     if scene.exclusive {
         report.note(
@@ -113,7 +113,7 @@ pub(crate) fn by_transfers(scene: &Scene, report: &mut Report) {
     if scene.direct().expected() == Expected::Direct {
         command.env("STORMLP_REQUIRE_DIRECT", "1");
     }
-    // It opens the GPU for each folder, and eight GPUs take tens of seconds to open.
+    // It opens the GPU for each folder, and eight GPUs need tens of seconds to open.
     let limit = LIMIT + 10 * scene.opened_in().unwrap_or_default();
     let ended = scene.clock.run(&mut command, limit);
     let (mut passed, mut tally) = (0, Tally::default());
@@ -132,22 +132,22 @@ pub(crate) fn by_transfers(scene: &Scene, report: &mut Report) {
     }
 }
 
-/// The paths that the CPU drives, whose engine can be chosen.
+/// The paths that the CPU drives, with a choice of engines.
 const CPU_PATHS: &str = "cpu-gpu,cpu-async-gpu,page-cache";
 /// cuFile's with one transfer each, or on streams; and its batches.
 const SINGLE: &str = "gds,gds-async";
 const BATCHES: &str = "gds-batch,gds-batch-stream";
 const ALL: &str = "gds,gds-async,gds-batch";
-/// What each thread of a cell moves.
+/// Bytes that each thread of a cell moves.
 const FILE_BYTES: u64 = 16 << 20;
 
-/// A matrix, and what its cells in accelerator memory must show.
+/// A matrix, and the route that its cells in accelerator memory must show.
 struct Matrix {
     what: String,
     paths: &'static str,
     words: String,
     expected: Expected,
-    /// What the double does.
+    /// The fault of the double.
     fault: &'static str,
 }
 
@@ -204,7 +204,7 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
             ..of("vmm memory", ALL, "1M --buffer-memory vmm")
         },
         Matrix {
-            // cuFile may take buffers of its own for it, or none.
+            // cuFile may use internal buffers for it, or none.
             expected: Expected::Either,
             ..of("not registered", ALL, "64K --tune register=no")
         },
@@ -217,7 +217,7 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
     for memory in ["pinned", "host", "mmap"] {
         all.push(Matrix {
             expected: Expected::Compat,
-            // Its direct route takes host memory as well, which no other does.
+            // Its direct route accepts host memory as well, as no other does.
             fault: "",
             ..of(&format!("{memory} memory"), ALL, &format!("1M --buffer-memory {memory}"))
         });
@@ -231,7 +231,7 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
     all
 }
 
-/// What the real library does with host memory, which needs no GPU.
+/// The real library on host memory, which needs no GPU.
 fn on_host_memory(scene: &Scene, report: &mut Report) {
     let what = "real libcufile on host memory, in /dev/shm";
     let Some(mut command) = scene.on_host_memory("stormlp") else {

@@ -1,4 +1,4 @@
-//! The acceptance run's own judgement, which needs no GPU: what it must not let pass.
+//! Judgements of the acceptance run that need no GPU: faults that it must not let pass.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

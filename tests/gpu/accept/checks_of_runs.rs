@@ -1,4 +1,4 @@
-//! What the acceptance run does with its command line, its time, its report and its GPU.
+//! The acceptance run's command line, time limit, report and GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -134,7 +134,7 @@ fn a_mixed_route_fails_only_where_all_of_it_must_be_direct() {
     assert!(Finding::of_check("test facts ... ok").is_none());
 }
 
-/// The direct route of a machine whose cuFile has this buffer, where `--require gds` comes to this.
+/// The direct route of a machine with this buffer of cuFile, where `--require gds` comes to this.
 fn direct(buffer_bytes: Value, required: Value) -> Direct {
     Direct::find(Path::new("/mnt"), |words| {
         let cufile = if words.contains("--require gds") {
@@ -178,7 +178,7 @@ fn batches_above_cufiles_buffer_may_go_either_way() {
     }
 }
 
-/// A libcuda that does nothing, and only where GPUs are numbered by their buses.
+/// A libcuda without functions, and only where GPUs are numbered by their buses.
 const CUDA: &str = "#include <stdlib.h>\n#include <string.h>\n\
     #define NOTHING(name) int name(void) { return 0; }\n\
     NOTHING(cuDeviceGet) NOTHING(cuCtxSetCurrent) NOTHING(cuDevicePrimaryCtxSetFlags_v2)\n\
@@ -212,7 +212,7 @@ fn bare_loops_number_gpus_as_stormlp_does() {
         .env_remove("CUDA_DEVICE_ORDER");
     let ended = run(&mut command);
     assert_eq!(ended.code, Some(0), "{}", ended.to_text());
-    // What somebody set stays, as in stormlp.
+    // A variable that the user set stays, as in stormlp.
     let ended = run(command.env("CUDA_DEVICE_ORDER", "FASTEST_FIRST"));
     assert_eq!(ended.code, Some(1));
 }

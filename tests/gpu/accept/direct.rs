@@ -1,4 +1,4 @@
-//! Whether this machine has a direct route to the folder, and what can prove it.
+//! Whether this machine has a direct route to the folder, and its possible proof.
 
 use std::path::Path;
 
@@ -11,9 +11,10 @@ use crate::route::{Claim, Expected, Finding};
 #[derive(Debug, Clone)]
 pub(crate) struct Direct {
     there: There,
-    /// What shows the route of transfers that may fall back: `counters`, `nvidia-fs` or nothing.
+    /// The source that shows the route of transfers that may fall back: `counters`, `nvidia-fs` or
+    /// none.
     told_by: Option<String>,
-    /// What cuFile says that it has a direct route to; an error where it moved nothing at all.
+    /// The direct targets that cuFile lists; an error if it moved no byte.
     targets: Result<Option<String>, String>,
     /// Version of libcufile, `(1, 20)`.
     version: (u32, u32),
@@ -26,7 +27,7 @@ pub(crate) struct Direct {
 enum There {
     /// By this proof.
     Proven(String),
-    /// Bytes moved with fallbacks forbidden, and nothing shows by which route.
+    /// Bytes moved with fallbacks forbidden, without a proof of the route.
     NotProven(String),
     /// It could not be taken, with the reason.
     No(String),
@@ -79,7 +80,7 @@ impl Direct {
         }
     }
 
-    /// The route that aligned transfers to and from GPU memory must take.
+    /// The route that aligned transfers to and from GPU memory must use.
     pub(crate) fn expected(&self) -> Expected {
         match self.there {
             There::Proven(_) => Expected::Direct,
@@ -106,8 +107,8 @@ impl Direct {
         }
     }
 
-    /// What proves the routes of `paths` without other evidence: a fallback becomes an error. Only
-    /// for cuFile's paths.
+    /// The option that proves the routes of `paths` without other evidence: a fallback becomes an
+    /// error. Only for cuFile's paths.
     pub(crate) fn option_of(&self, paths: &str) -> &'static str {
         match (&self.there, &self.told_by) {
             (There::Proven(_), None) if paths.starts_with("gds") => "--require gds",
@@ -159,13 +160,13 @@ impl Direct {
     }
 }
 
-/// What a cell's evidence shows.
+/// The finding of a cell's evidence.
 pub(crate) fn judge(cell: &Value, expected: Expected) -> Result<Finding, String> {
     let claim = Claim { asked: "gds", evidence: &cell["evidence"], transfers: None };
     claim.judge(expected)
 }
 
-/// The direct targets among what cuFile says of itself.
+/// The direct targets among cuFile's properties.
 fn targets(properties: &Value) -> Option<String> {
     let said = properties.as_array()?.iter();
     let mut named = said.filter_map(|words| words.as_str()?.strip_prefix("direct targets: "));

@@ -1,5 +1,5 @@
-//! The GPU, kept open by one process: what wakes a GPU takes seconds where its driver lets it sleep
-//! as soon as nobody has it open.
+//! The GPU, kept open by one process: waking a GPU lasts seconds if its driver lets it sleep as
+//! soon as no process has it open.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::process::run;
 
-/// To wake eight GPUs takes some ten seconds.
+/// Waking eight GPUs lasts some ten seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A process that has the GPU open and answers questions.
@@ -40,7 +40,7 @@ impl OpenGpu {
         }
     }
 
-    /// What the process said on standard error, which ends it.
+    /// The message of the process on standard error, which ends it.
     fn last_words(&mut self) -> String {
         let _ = self.child.kill();
         let mut said = String::new();
@@ -74,13 +74,14 @@ impl Drop for OpenGpu {
     }
 }
 
-/// Whether the driver lets GPUs sleep as soon as nobody has them open; `None` where that is not told.
+/// Whether the driver lets GPUs sleep as soon as no process has them open; `None` if that is
+/// unknown.
 pub(crate) fn persistence_is_off() -> Option<bool> {
     nvidia_smi("persistence_mode").map(|modes| modes.contains("Disabled"))
 }
 
-/// Whether only one process at a time may open a GPU of this machine, as batch systems often set it.
-/// Which of them CUDA takes for the first is not known before one opened it.
+/// Whether only one process at a time may open a GPU of this machine, as batch systems often set
+/// it. The first GPU in CUDA's order is not known before a process opened one.
 pub(crate) fn is_exclusive() -> bool {
     nvidia_smi("compute_mode").is_some_and(|modes| names_exclusive(&modes))
 }

@@ -1,5 +1,5 @@
-//! Training, checkpoints and prefixes of KV caches over every path to the GPU: the bytes are those of
-//! the host.
+//! Training, checkpoints and prefixes of KV caches over every path to the GPU: the bytes are the
+//! host's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,10 +30,10 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
     prefixes(scene, report);
 }
 
-/// What a path to the GPU must have read.
+/// The bytes that a path to the GPU must have read.
 #[derive(Clone, Copy)]
 enum Amount {
-    /// As many bytes as the path into host memory beside it.
+    /// As many bytes as the corresponding path into host memory.
     AsByHost,
     /// All bytes of the dataset or more: of files of records the loader reads ahead, and how far it
     /// has come when an epoch ends depends on the machine's load.
@@ -52,8 +52,7 @@ impl Amount {
     }
 }
 
-/// Every path to the GPU that training takes, with the path into host memory that reads
-/// the same bytes.
+/// Every path to the GPU of training, with the path into host memory that reads the same bytes.
 const PATHS: [(&str, &str); 6] = [
     ("page-cache", "buffered"),
     ("gds", "cpu"),
@@ -70,7 +69,7 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, amount: Amount, 
         scene.report_of(&format!("train {workload} --dir {data} --path {path} {more} {SMALL}"))
     };
     let mut by_host = BTreeMap::new();
-    // Through the page cache headers are read again, as numpy does; with O_DIRECT nothing is.
+    // Through the page cache headers are read again, as numpy does; with O_DIRECT they are not.
     for (path, of_host) in PATHS {
         let what = format!("{workload} by {path}");
         let host =
@@ -99,7 +98,7 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, amount: Amount, 
     }
 }
 
-/// The routes that a run's evidence shows, which must be those of its path.
+/// The routes that a run's evidence shows, which must be its path's.
 fn routes(scene: &Scene, path: &str, run: &Value) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for evidence in run["evidence"].as_array().into_iter().flatten() {
@@ -177,7 +176,7 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
     restored_elsewhere(scene, report, &model);
 }
 
-/// What the host saved, read into the GPU with each byte checked.
+/// Checkpoints of the host, read into the GPU with each byte checked.
 fn restored_elsewhere(scene: &Scene, report: &mut Report, model: &str) {
     let folder = scene.folder("by-host");
     let words = format!(

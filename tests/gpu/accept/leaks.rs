@@ -1,4 +1,5 @@
-//! Nothing grows over many cells, and nothing stays behind when a run is ended from outside.
+//! No resource grows over many cells, and no process or file stays behind when a run is ended from
+//! outside.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use crate::process::{Running, TO_START, has_measured};
 use crate::report::Report;
 use crate::scene::Scene;
 
-/// Other processes may take and give memory of the GPU meanwhile.
+/// Other processes may allocate and free memory of the GPU meanwhile.
 const SLACK_BYTES: u64 = 64 << 20;
 
 pub(crate) fn all(scene: &Scene, report: &mut Report) {
@@ -19,7 +20,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
     }
 }
 
-/// What a process holds.
+/// Resources of a process.
 #[derive(Debug, Clone, Copy)]
 struct Holds {
     descriptors: usize,
@@ -76,7 +77,7 @@ fn grew(cells: &serde_json::Value, seen: &[Holds]) -> Result<String, String> {
     if grew { Err(words) } else { Ok(words) }
 }
 
-/// A matrix in a folder of its own, which saves its report there as well.
+/// A matrix in a separate folder, which saves its report there as well.
 fn start(scene: &Scene, folder: &Path, words: &str) -> Result<Running, String> {
     let words = format!(
         "gds --dir {} --results-dir {} --device cuda:0 {words} --format json",

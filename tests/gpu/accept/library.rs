@@ -1,4 +1,4 @@
-//! Which libcufile the run takes, and why.
+//! The libcufile that the run uses, and why.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ pub(crate) struct Library {
     pub(crate) why: &'static str,
 }
 
-/// Where one may come from, in this order: what was named, what the machine has, what was carried.
+/// Where one may come from, in this order: the named one, the machine's, the carried one.
 pub(crate) struct Sources {
     /// `STORMLP_LIBCUFILE`.
     pub(crate) named: Option<OsString>,
-    /// What the machine's loader, its toolkits and its Python packages have.
+    /// The libraries of the machine's loader, toolkits and Python packages.
     pub(crate) own: Vec<PathBuf>,
-    /// Beside the programs.
+    /// Next to the programs.
     pub(crate) carried: PathBuf,
 }
 
 impl Sources {
-    /// Those of this machine.
+    /// The sources of this machine.
     pub(crate) fn here(programs: &Path) -> Self {
         Self {
             named: std::env::var_os("STORMLP_LIBCUFILE").filter(|path| !path.is_empty()),
@@ -31,7 +31,7 @@ impl Sources {
         }
     }
 
-    /// The library to take; `None` where there is none.
+    /// The library to use; `None` if there is none.
     ///
     /// # Errors
     /// When the one that was named is not there.
@@ -55,7 +55,7 @@ pub(crate) fn carried(programs: &Path, cuda: Option<u32>) -> PathBuf {
     found.unwrap_or_else(|| programs.join("libcufile.so.0"))
 }
 
-/// The CUDA major version of the driver, `CUDA Version: 12.8` in what `nvidia-smi` prints.
+/// The CUDA major version of the driver, `CUDA Version: 12.8` in the output of `nvidia-smi`.
 fn cuda_major() -> Option<u32> {
     let told = Command::new("nvidia-smi").stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&told.stdout).into_owned();
@@ -63,8 +63,8 @@ fn cuda_major() -> Option<u32> {
     version.trim().split('.').next()?.parse().ok()
 }
 
-/// The library that was named. Programs run in folders of their own, so a path is made absolute; a
-/// name without a folder is for the loader to find.
+/// The library that was named. Programs run in separate folders, so a path is made absolute; a name
+/// without a folder is for the loader to find.
 fn named_library(named: &Path) -> Result<Library, String> {
     let path = match named.components().count() {
         1 => named.to_path_buf(),
@@ -75,7 +75,7 @@ fn named_library(named: &Path) -> Result<Library, String> {
     Ok(Library { path, why: "STORMLP_LIBCUFILE names it" })
 }
 
-/// What the machine has, what the loader finds by itself first.
+/// The machine's libraries, the loader's first.
 fn on_this_machine() -> Vec<PathBuf> {
     let found = Command::new("sh").args(["-c", FIND]).stderr(Stdio::null()).output();
     let text = found.map_or_else(|_| Vec::new(), |found| found.stdout);

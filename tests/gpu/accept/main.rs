@@ -1,11 +1,11 @@
 //! The acceptance run: proves on a machine with a GPU, in under ten minutes, that every path moves
-//! the right bytes by the route it is said to, costs no more than bare loops, leaks nothing and
+//! the right bytes by the route it is said to, costs no more than bare loops, does not leak and
 //! fails well; writes one report as it goes.
 //!
 //! `tests/gpu/accept/pack` builds and collects what it needs, `tests/gpu/accept/run` runs it where
 //! neither Rust nor a network is. `--without-gpu` runs all of it against a double of libcuda and
-//! libcufile, and what the real libcufile does on host memory, and calls every figure emulated.
-//! Without arguments, as `cargo test` calls it, it says that and ends.
+//! libcufile, and the real libcufile on host memory, and calls every figure emulated. Without
+//! arguments, as `cargo test` calls it, it says that and ends.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -32,11 +32,11 @@ use options::Options;
 use report::Report;
 use scene::Scene;
 
-/// A part of the run: its name, what it does, and whether cuFile has to take files of the folder.
+/// A part of the run: its name, what it does, and whether cuFile has to accept files of the folder.
 type Part = (&'static str, fn(&Scene, &mut Report), bool);
 
-/// In this order: what comes first is worth most where the time runs out, and no other program
-/// gives the overhead.
+/// In this order: the first parts are worth more if the time runs out, and no other program gives
+/// the overhead.
 const PARTS: [Part; 9] = [
     ("overhead over bare loops", overhead::cufile, true),
     ("cpu-gpu against a bare copy", overhead::copies, false),
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
             }
             Ok(()) => part(&scene, &mut report),
         }
-        // Whoever ends this early has what was measured.
+        // An early end keeps all earlier results.
         scene.keep_results();
     }
     if let Some(raw) = scene.keep_results() {

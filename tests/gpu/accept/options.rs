@@ -7,22 +7,22 @@ use clap::{Parser, ValueEnum};
 /// The double that stands for a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Double {
-    /// That of a CUDA 12, which counts no routes.
+    /// A CUDA 12, which counts no routes.
     #[value(name = "12")]
     Cuda12,
-    /// That of a CUDA 13.
+    /// A CUDA 13.
     #[value(name = "13")]
     Cuda13,
 }
 
 /// Proves stormlp on this machine and writes a report; README.md in this folder says what it shows.
 ///
-/// Exit codes: 0 everything holds; 1 something does not; 2 it could not start; 3 nothing is wrong, and
-/// the route of some cells is not proven, or nothing was checked.
+/// Exit codes: 0 everything holds; 1 something does not; 2 it could not start; 3 no check failed,
+/// and the route of some cells is not proven, or there was no check.
 #[derive(Debug, Parser)]
 #[command(name = "accept", bin_name = "tests/gpu/accept/run")]
 pub(crate) struct Options {
-    /// `run` and nobody else starts it.
+    /// Only `run` starts it.
     #[arg(long, hide = true)]
     accept: bool,
     /// Folder on the storage in question, with 3 GiB of free space
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// Where the report goes
     #[arg(long, value_name = "FILE", default_value = "accept-report.md")]
     pub(crate) report: PathBuf,
-    /// Only parts whose name contains this
+    /// Only parts with this in their name
     #[arg(long, value_name = "WORDS")]
     pub(crate) only: Option<String>,
     /// All of it against a double: emulated, and named so
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// The CUDA of the double
     #[arg(long, value_name = "CUDA", default_value = "13", requires = "without_gpu")]
     pub(crate) double: Double,
-    /// Folder of the programs; beside this one unless it is named
+    /// Folder of the programs; next to this one unless it is named
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What stormlp costs over bare loops of the same calls, in pairs A B B A.
+//! The overhead of stormlp over bare loops of the same calls, in pairs A B B A.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::scene::Scene;
 const SECONDS: f64 = 2.0;
 /// stormlp may be this much slower.
 const GOAL: f64 = 0.02;
-/// What stormlp says where cuFile takes no file in memory, as up to 1.15.
+/// The message of stormlp if cuFile rejects files in memory, as up to 1.15.
 const REJECTED: &str = "cuFile rejects files in";
 
 /// Comparisons that one matrix of stormlp measures.
@@ -206,7 +206,7 @@ struct Pair {
     bare: f64,
 }
 
-/// What was measured, or why nothing was.
+/// The measurement, or why there is none.
 type Compared = Result<Pair, String>;
 
 /// Means of both, measured in the order A B B A: a matrix of stormlp, the bare loop of each of its

@@ -1,5 +1,5 @@
-//! What the run needs, looked at before anything is measured: where something is missing, that is
-//! the one thing the report says, in place of a failure of every check.
+//! Requirements of the run, checked before any measurement: a missing one is the only finding of
+//! the report, instead of a failure of every check.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::process::run;
 use crate::report::Report;
 
-/// What the machine offers, from `stormlp doctor`.
+/// The machine's features, from `stormlp doctor`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Preflight {
-    /// Why nothing can be checked, if so.
+    /// Why no check can run, if so.
     pub(crate) blocked: Option<String>,
-    /// Why cuFile takes no file of the folder, if so.
+    /// Why cuFile accepts no file of the folder, if so.
     pub(crate) refused: Option<String>,
     /// Why cells should be direct here, if they should.
     pub(crate) should_be_direct: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Preflight {
 }
 
 impl Preflight {
-    /// What `doctor` says of the machine, with each fact reported.
+    /// The machine according to `doctor`, with each fact reported.
     pub(crate) fn look(doctor: Result<Value, String>, report: &mut Report) -> Self {
         match doctor {
             Ok(machine) => {
@@ -42,7 +42,7 @@ impl Preflight {
         }
     }
 
-    /// What follows from the machine's facts.
+    /// Conclusions from the machine's facts.
     pub(crate) fn of(machine: &Value) -> Self {
         let host = &machine["host"];
         let gpus = host["accelerators"].as_array().map_or(0, Vec::len);
@@ -129,7 +129,7 @@ fn facts(machine: &Value, report: &mut Report) {
     report.note("/run/udev", words);
 }
 
-/// What `nvidia-smi` says of the machine, or why it says nothing.
+/// The output of `nvidia-smi`, or why there is none.
 pub(crate) fn nvidia_smi() -> String {
     let told = run(Command::new("nvidia-smi").arg("-q"));
     match told.code {

@@ -1,4 +1,5 @@
-//! Child processes that never outlive the run: killed at a limit, and when nobody waits for them.
+//! Child processes that never outlive the run: killed at a limit, and when the run no longer waits
+//! for them.
 
 use std::io::Read;
 use std::path::Path;
@@ -24,12 +25,12 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What never started, and why.
+    /// A process that never started, and why.
     pub(crate) fn never(why: impl Into<String>) -> Self {
         Self { code: None, stdout: String::new(), stderr: why.into() }
     }
 
-    /// The report it printed, or what it said instead.
+    /// The report it printed, or its message instead.
     pub(crate) fn json(&self) -> Result<Value, String> {
         match (self.code, serde_json::from_str(&self.stdout)) {
             (Some(0), Ok(value)) => Ok(value),
@@ -37,7 +38,7 @@ impl Ended {
         }
     }
 
-    /// Its exit code and the end of what it said on standard error.
+    /// Its exit code and the end of its messages on standard error.
     pub(crate) fn to_text(&self) -> String {
         let code = match self.code {
             Some(code) => format!("exit code {code}"),
@@ -77,7 +78,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Sends a signal to it; nothing where it has ended.
+    /// Sends a signal to it, unless it has ended.
     pub(crate) fn signal(&mut self, name: &str) {
         if self.ended().is_none() {
             let _ =
@@ -174,7 +175,7 @@ fn text_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// Runs a command that takes no time to its end, or to the limit.
+/// Runs a short command to its end, or to the limit.
 pub(crate) fn run(command: &mut Command) -> Ended {
     match Running::start(command) {
         Ok(running) => running.attend(LIMIT, |_| {}),

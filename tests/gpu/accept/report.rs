@@ -1,4 +1,4 @@
-//! What was checked and what came out, as one Markdown file that is written line by line.
+//! Checks and their findings, as one Markdown file that is written line by line.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::route::Tally;
 
-/// The exit code where nothing failed and some routes are not proven, or nothing was checked.
+/// The exit code if no check failed and some routes are not proven, or there was no check.
 const NOT_PROVEN: u8 = 3;
 
 /// The report as it grows.
@@ -17,7 +17,7 @@ pub(crate) struct Report {
     begun: Instant,
     path: PathBuf,
     file: File,
-    /// What kept a line from being written.
+    /// The error that kept a line from being written.
     unwritten: Option<io::Error>,
     passed: u32,
     failed: Vec<String>,

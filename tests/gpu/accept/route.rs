@@ -26,17 +26,17 @@ pub(crate) enum Route {
     Mixed,
 }
 
-/// What the evidence shows.
+/// The finding from the evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// A route, with what proves it.
+    /// A route, with its proof.
     Proven(Route, String),
-    /// Nothing, and what would prove it.
+    /// No route, and the missing proof.
     NotProven(String),
 }
 
 impl Finding {
-    /// What a check of `tests/gpu` says of its route in a line; `None` in other lines.
+    /// The route that a check of `tests/gpu` names in a line; `None` in other lines.
     pub(crate) fn of_check(line: &str) -> Option<Self> {
         let (word, _) = line.strip_prefix("route ")?.split_once(':')?;
         let route = match word {
@@ -49,7 +49,7 @@ impl Finding {
     }
 }
 
-/// A path's evidence, as reports have it.
+/// A path's evidence in reports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim<'a> {
     /// The path that was asked for.
@@ -74,7 +74,7 @@ impl Claim<'_> {
         counts.values().map(Value::as_u64).sum::<Option<u64>>().filter(|_| !counts.is_empty())
     }
 
-    /// Holds what is claimed against its evidence and against what must be.
+    /// Compares a claim with its evidence and with the requirement.
     ///
     /// # Errors
     /// When they contradict each other.
@@ -130,8 +130,8 @@ impl Claim<'_> {
         }
     }
 
-    /// What cuFile counted must be of the path that is named, and of every transfer where it
-    /// counted through all of it.
+    /// The counters of cuFile must be of the named path, and of every transfer if they covered all
+    /// of it.
     fn by_counters(&self) -> Result<Route, String> {
         let direct = self.sum("direct_operations").unwrap_or(0);
         let fallback = &self.evidence["direct_storage"]["fallback_operations"];
@@ -176,7 +176,7 @@ impl Claim<'_> {
 }
 
 /// Holds a cell of a matrix to its bytes, all of them checked where they were read, and to its
-/// route. `bytes_per_thread` is what each thread had to move.
+/// route. `bytes_per_thread` is the work of each thread.
 ///
 /// # Errors
 /// When it is not right.
@@ -213,12 +213,12 @@ pub(crate) fn judge_cell(
     claim.judge(expected)
 }
 
-/// What many findings come to.
+/// The sum of many findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Findings of each route with its proof, and how many.
     proven: Vec<(Route, String, u32)>,
-    /// How many show nothing, and the first of their reasons.
+    /// The number without proof, and the first of their reasons.
     unproven: Option<(u32, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the run takes place: programs, folders, libraries and the time that is left.
+//! The place of the run: programs, folders, libraries and the time that is left.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
@@ -19,7 +19,7 @@ use crate::report::Report;
 
 /// All of it is to be over by then.
 const TIME: Duration = Duration::from_secs(590);
-/// What all parts together write below the folder.
+/// Bytes that all parts together write below the folder.
 const ROOM_BYTES: u64 = 3 << 30;
 
 /// The surroundings of the acceptance run.
@@ -48,7 +48,7 @@ impl Scene {
     pub(crate) fn set(options: &Options) -> Result<Self, String> {
         let here = std::env::current_exe().map_err(|error| error.to_string())?;
         let beside = || here.parent().map(Path::to_path_buf).unwrap_or_default();
-        // Programs run in a folder of their own, so paths are made absolute first.
+        // Programs run in a separate folder, so paths are made absolute first.
         let absolute = |path: PathBuf| {
             let found = path.canonicalize();
             found.map_err(|error| format!("{}: {error}", path.display()))
@@ -115,7 +115,7 @@ impl Scene {
         self.started.get()
     }
 
-    /// A folder of its own.
+    /// A separate folder.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let folder = self.work.path().join(name);
         fs::create_dir_all(&folder).unwrap();
@@ -127,13 +127,13 @@ impl Scene {
         self.library.as_ref()
     }
 
-    /// What makes up for a missing `/proc/modules`, which some versions of the library wait for.
+    /// A substitute for a missing `/proc/modules`, which some versions of the library wait for.
     pub(crate) fn shim(&self) -> Option<PathBuf> {
         let shim = self.programs.join("double/proc_modules.so");
         (!Path::new("/proc/modules").exists() && shim.exists()).then_some(shim)
     }
 
-    /// A program with the libraries of the scene, whose double does what `fault` says.
+    /// A program with the libraries of the scene and a double that fails as `fault` says.
     pub(crate) fn program(&self, name: &str, fault: &str) -> Command {
         match &self.double {
             None => self.with_library(name, self.library.as_ref()),
@@ -187,7 +187,7 @@ impl Scene {
             .get_or_init(|| Direct::find(&self.folder("direct"), |words| self.report_of(words)))
     }
 
-    /// What the machine offers, looked at and reported once.
+    /// The machine's features, looked up and reported once.
     pub(crate) fn look_before(&self, report: &mut Report) -> &Preflight {
         self.preflight.get_or_init(|| {
             let doctor = self.stormlp("doctor . --format json");
@@ -197,12 +197,12 @@ impl Scene {
         })
     }
 
-    /// What the look before the parts has found.
+    /// The findings before the parts.
     pub(crate) fn preflight(&self) -> Preflight {
         self.preflight.get().cloned().unwrap_or_default()
     }
 
-    /// Keeps a text beside the report; what cannot be written is missing there.
+    /// Keeps a text next to the report; a text that cannot be written is missing there.
     pub(crate) fn keep(&self, name: &str, text: &str) {
         let _ = fs::create_dir_all(&self.raw).and_then(|()| fs::write(self.raw.join(name), text));
     }
@@ -261,7 +261,7 @@ impl Scene {
     }
 }
 
-/// Whether the folder has room for what the parts write.
+/// Whether the folder has room for the bytes of the parts.
 fn enough_room(folder: &Path) -> Result<(), String> {
     match room(folder) {
         Some(bytes) if bytes < ROOM_BYTES => Err(format!(

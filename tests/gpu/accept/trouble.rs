@@ -38,7 +38,7 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
         scene.run(command.args(words.split_whitespace()))
     };
     let what = "more buffers than may be registered";
-    // Twice what cuFile registers by default.
+    // Twice the amount that cuFile registers by default.
     match scene.free_memory() {
         Ok(free) if free < 64 << 30 => report.skip(what, "the GPU's memory ends before the limit"),
         Err(why) => report.skip(what, why),
@@ -105,8 +105,8 @@ fn truncated_under(scene: &Scene, path: &str) -> Result<String, String> {
     told(&ended, &[5], "truncated")
 }
 
-/// Where the direct route cannot be had, `--require gds` fails and says why; or the route of what
-/// moved stays not proven.
+/// Where the direct route cannot be had, `--require gds` fails and says why; or the route stays not
+/// proven.
 fn fallback(scene: &Scene, report: &mut Report) {
     let what = "--require gds where cuFile falls back";
     // cuFile has no direct route to a file system in memory.
@@ -122,7 +122,7 @@ fn fallback(scene: &Scene, report: &mut Report) {
     let mut command = scene.program("stormlp", "");
     let ended = scene.run(command.args(words.split_whitespace()));
     let said = format!("{}{}", ended.stdout, ended.stderr);
-    // A library that takes no file there says nothing about fallbacks.
+    // A library that rejects files there has no information about fallbacks.
     if said.contains("HandleRegister failed") {
         return report.skip(what, "this libcufile takes no file in memory");
     }

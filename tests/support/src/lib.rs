@@ -1,4 +1,4 @@
-//! What the tests of several crates share: an object store that fails where a test wants it to, and
+//! Shared by the tests of several crates: an object store that fails where a test wants it to, and
 //! paths that panic there.
 
 #![allow(clippy::unwrap_used)]

@@ -23,7 +23,7 @@ const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
 /// Keys of a page of a list, as S3 has it.
 const PAGE_KEYS: usize = 1000;
 
-/// What happens to a request instead of its reply.
+/// The fate of a request, instead of its reply.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// An error document with this status and code.
@@ -32,19 +32,19 @@ pub enum Fault {
     Hang,
     /// The right reply, of which so many bytes are missing at its end.
     Cut(usize),
-    /// The right reply, whose last byte is another.
+    /// The right reply, with a wrong last byte.
     Corrupt,
     /// The right reply, so much later.
     Late(Duration),
     /// These bytes, and the end of the connection.
     Raw(Vec<u8>),
-    /// Nothing happens to the data, but the reply says so.
+    /// The data is ignored, and the reply says that it was stored.
     Ignore,
     /// The object of this key is not deleted, and the reply says why.
     Keep(&'static str),
 }
 
-/// A fault for the next requests whose first line contains a text.
+/// A fault for the next requests with a text in their first line.
 struct Trap {
     wanted: String,
     fault: Fault,
@@ -73,7 +73,7 @@ struct State {
     lines: Vec<String>,
     /// Requests for a range so far.
     ranges: usize,
-    /// Requests that are being answered, and the most that ever were.
+    /// Requests that are being answered, and their maximum so far.
     at_once: (usize, usize),
 }
 
@@ -87,7 +87,7 @@ struct Request {
     method: String,
     url: Url,
     range: Option<(usize, usize)>,
-    /// Headers of S3's own, and which headers are signed.
+    /// Headers specific to S3, and the list of signed headers.
     amz: BTreeMap<String, String>,
     signed: Option<String>,
     body: Vec<u8>,
@@ -142,7 +142,7 @@ impl ObjectServer {
         StorageRouter::with(Client::new(settings, Verify::default()).unwrap())
     }
 
-    /// What the next `times` requests meet whose first line contains `wanted`.
+    /// The fault for the next `times` requests with `wanted` in their first line.
     pub fn trap(&self, wanted: &str, times: usize, fault: Fault) {
         let trap = Trap { wanted: wanted.to_string(), fault, left: times };
         self.state.lock().unwrap().traps.push(trap);
@@ -163,7 +163,7 @@ impl ObjectServer {
         self.state.lock().unwrap().objects.get(key).cloned()
     }
 
-    /// Puts an object there, as somebody else would.
+    /// Puts an object there, as another program would.
     pub fn put(&self, key: &str, content: &[u8]) {
         let mut state = self.state.lock().unwrap();
         state.marked.remove(key);
@@ -171,7 +171,7 @@ impl ObjectServer {
         state.objects.insert(key.to_string(), content.to_vec());
     }
 
-    /// Takes an object away.
+    /// Removes an object.
     pub fn remove(&self, key: &str) {
         self.state.lock().unwrap().objects.remove(key);
     }
@@ -197,7 +197,7 @@ impl ObjectServer {
         self.state.lock().unwrap().ranges
     }
 
-    /// The most requests that were answered at the same time.
+    /// The maximum number of requests answered at the same time.
     pub fn most_at_once(&self) -> usize {
         self.state.lock().unwrap().at_once.1
     }
@@ -440,7 +440,7 @@ fn list(state: &State, query: &BTreeMap<String, String>) -> Reply {
     let url = |key: &str| if encoded { url(key) } else { key.replace('&', "&amp;") };
     let (prefix, delimiter, after) = (of("prefix"), of("delimiter"), of("continuation-token"));
     let most = of("max-keys").parse().unwrap_or(PAGE_KEYS).min(PAGE_KEYS);
-    // What a page shows, by the name that the next page begins after.
+    // The content of a page, by the name that the next page begins after.
     let mut entries: BTreeMap<String, String> = BTreeMap::new();
     for (key, content) in state.objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
         let folder = match delimiter {

@@ -1,4 +1,4 @@
-//! What MLPerf's closed rules forbid, allow and recommend.
+//! Settings that MLPerf's closed rules forbid, allow and recommend.
 
 use super::*;
 use stormlp_core::cache::CacheChoice;

@@ -6,7 +6,7 @@ use stormlp_transfer::{Accelerator, AcceleratorBuffer, Region};
 
 use super::*;
 
-/// An accelerator whose memory is only accessible through copies.
+/// An accelerator with memory that only copies reach.
 struct OutOfReach;
 
 struct Hidden(Box<dyn AcceleratorBuffer>);

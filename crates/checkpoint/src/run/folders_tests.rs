@@ -1,4 +1,4 @@
-//! Folders of runs: what is saved beside what, and what is removed.
+//! Folders of runs: saved files, their neighbours, and removals.
 
 use super::*;
 
@@ -88,7 +88,7 @@ fn what_stormlp_did_not_make_stays_when_its_run_is_removed() {
     let step = step_path(folder.path(), 1);
     let file = step.join("zero_pp_rank_0_mp_rank_0_optim_states.pt");
     let bytes = fs::metadata(&file).unwrap().len() as usize;
-    // Another file of the same size, which takes the place of the saved one.
+    // Another file of the same size, which replaces the saved one.
     fs::write(step.join("new"), vec![1; bytes]).unwrap();
     fs::rename(step.join("new"), &file).unwrap();
     fs::write(step.join("notes.txt"), "mine").unwrap();

@@ -104,7 +104,7 @@ fn the_clients_own_time_counts_for_every_rank() {
     let mut request = request(folder.path());
     request.verify = false;
     let mut plan = plan(&request);
-    // The smallest rank's data takes its client 50 ms to save, and twice as long to restore.
+    // The smallest rank's data costs its client 50 ms to save, and twice as long to restore.
     let least = plan.ranks.iter().map(|rank| rank.bytes).min().unwrap();
     let save_seconds_per_gib = 0.05 * GIB as f64 / least as f64;
     plan.client = Some(CheckpointClient {
@@ -155,7 +155,7 @@ fn error(report: &CheckpointReport) -> &str {
     }
 }
 
-/// Counts what transfers read.
+/// Counts the bytes that transfers read.
 struct Reads(Arc<AtomicUsize>);
 
 impl Gate for Reads {
@@ -266,7 +266,7 @@ fn a_changed_byte_is_found_on_restore() {
     let error = error(&report);
     assert!(error.contains(name) && error.contains(" at offset 4321: read 0x"), "{error}");
     assert!(report.results.restores.is_empty());
-    // Nothing was measured: the sum must be 0.0, since JSON and text would show -0.0.
+    // Without a measurement the sum must be 0.0, since JSON and text would show -0.0.
     assert!(report.results.cpu_user_seconds.is_sign_positive());
     assert!(report.results.cpu_system_seconds.is_sign_positive());
 }
@@ -296,8 +296,8 @@ fn saves_overlap_with_training() {
     assert_eq!(overlap.blocking_seconds, report.results.saves[0].duration_seconds.max);
 }
 
-/// Faults triggered by count, and a record of what is synced. Only checkpoint files are counted,
-/// not markers.
+/// Faults triggered by count, and a record of synced files. Only checkpoint files are counted, not
+/// markers.
 #[derive(Default)]
 struct Faulty {
     creates: AtomicUsize,
@@ -305,7 +305,7 @@ struct Faulty {
     full_from: Option<usize>,
     /// From this file on, a stop is requested.
     stop_from: Option<(usize, StopToken)>,
-    /// Syncing a file whose name contains this fails with EIO.
+    /// Syncing a file with this in its name fails with EIO.
     sync_fails_for: Option<&'static str>,
     synced: Mutex<Vec<PathBuf>>,
     writes: AtomicUsize,
@@ -370,7 +370,7 @@ fn a_failed_fsync_is_data_loss_and_is_not_tried_again() {
     assert_steps(folder.path(), 0);
 }
 
-/// Checks that a directory holds checkpoints 1 to `whole` of one run, and nothing beside them.
+/// Checks that a directory holds checkpoints 1 to `whole` of one run, and no other file.
 fn assert_steps(folder: &Path, whole: u32) {
     let names = |folder: &Path| {
         let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());

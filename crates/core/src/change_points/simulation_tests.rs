@@ -10,7 +10,7 @@ use crate::mt19937::Mt19937;
 const SERIES: usize = 200;
 /// Lengths of the series.
 const LENGTHS: [usize; 3] = [20, 40, 80];
-/// At most this many may be wrong: 5 %, and what chance adds in one of a hundred cases.
+/// At most this many may be wrong: 5 %, and the share of chance in one of a hundred cases.
 const MOST_WRONG: usize = 18;
 
 /// How results vary, in shares of their level.

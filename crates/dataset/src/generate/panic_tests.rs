@@ -140,7 +140,7 @@ impl TransferPath for PanickingPath {
     }
 }
 
-/// Storage whose paths panic at this operation.
+/// Storage with paths that panic at this operation.
 struct PanicsAt(&'static str);
 
 impl Storage for PanicsAt {

@@ -1,4 +1,4 @@
-//! The files that MLPerf's own tools read.
+//! The files that MLPerf's tools read.
 
 use serde_json::Value;
 use stormlp_core::report::Ending;
@@ -66,7 +66,7 @@ fn the_metadata_names_stormlp_and_the_run() {
     let files = written();
     let metadata: Value = serde_json::from_str(&file(&files, "_metadata.json").content).unwrap();
     assert_eq!(metadata["benchmark_type"], "training");
-    // Never CLOSED or OPEN: only mlpstorage's own runs are.
+    // Never CLOSED or OPEN: only mlpstorage's runs are.
     assert_eq!(metadata["verification"], "REHEARSAL");
     assert_eq!(metadata["generator"], "stormlp");
     assert_eq!(metadata["args"]["num_accelerators"], 2);

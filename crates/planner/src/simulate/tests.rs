@@ -236,7 +236,7 @@ fn connections_of_each_host_to_an_object_store_limit() {
     };
     let ample = predicted(&plan, &store(1e11, Some(64), 1e-6));
     assert_eq!(ample.limited_by, LimitedBy::Nothing);
-    // Eight connections carry half of what is asked for.
+    // Eight connections carry half of the demand.
     let few = predicted(&plan, &store(0.5 * demand / 8.0, Some(8), 1e-6));
     assert_near(few.au_percent, 50.0, 6.0, "few connections");
     assert_eq!(few.storage_part(), Some(StoragePart::Connections));
@@ -248,7 +248,7 @@ fn connections_of_each_host_to_an_object_store_limit() {
     assert_near(slow.au_percent, 50.0, 6.0, "slow connections");
     let of_request = (16u64 << 20) as f64;
     let late = predicted(&plan, &store(1e12, None, 16.0 * of_request / (0.5 * demand)));
-    // The last request of an object is smaller, and takes as long.
+    // The last request of an object is smaller, and lasts as long.
     assert_near(late.au_percent, 47.0, 6.0, "late first bytes");
     assert_eq!(late.storage_part(), Some(StoragePart::Latency));
 }

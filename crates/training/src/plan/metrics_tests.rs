@@ -10,7 +10,7 @@ fn rule(profile: Profile) -> Rule {
     Rule { profile, batch_size: 7, nominal_seconds: 0.323, sample_bytes: 146_600_628.0 }
 }
 
-/// A block of `steps` that start after `p0` and take `step` seconds each, including the last
+/// A block of `steps` that start after `p0` and last `step` seconds each, including the last
 /// barrier.
 fn block(steps: u64, p0: f64, step: f64, compute: f64) -> BlockSums {
     let window = (steps - 1) as f64;

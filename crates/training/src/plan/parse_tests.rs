@@ -101,7 +101,7 @@ fn yaml_that_is_none_has_a_place_too() {
 fn what_cannot_be_emulated_is_refused() {
     insta::assert_snapshot!(error("dataset: {format: zarr}"), @"my.yaml:1:19: `dataset.format`: `zarr` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary, hdf5, csv or parquet");
     insta::assert_snapshot!(error("dataset: {format: mmap_indexed_binary}"), @"my.yaml:1:19: `dataset.format`: `mmap_indexed_binary` is not emulated: DLIO maps these files and never touches the samples; use indexed_binary, which reads them");
-    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml:1:23: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --path null");
+    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml:1:23: `reader.data_loader` is `synthetic`, which does not read: leave it out and run with --path null");
     insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"my.yaml:1:21: `reader.read_type` is `in_memory`: samples are always read on demand; leave it out");
 }
 

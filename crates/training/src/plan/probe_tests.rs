@@ -156,7 +156,7 @@ fn a_prefetched_epoch_shows_nothing_about_storage() {
         judge.hear(&marks(steps, share, 8.0, 0.0, 0.0, 1));
         judge.may_live_on_read_ahead(0.9)
     };
-    // Nothing is left to read once AU counts, whatever storage delivers.
+    // No data is left to read once AU counts, whatever storage delivers.
     assert!(may_live(9, 0.2) && may_live(9, 2.0));
     // The remaining reads reveal it.
     assert!(may_live(30, 0.7));

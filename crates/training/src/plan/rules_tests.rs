@@ -93,7 +93,7 @@ fn only_the_editions_own_workloads_are_closed() {
     assert!(found[0].starts_with("rule 3.6.2 of v3.0: unet3d on h100 is not"), "{found:?}");
     let native = |request: &mut TrainRequest| request.profile = Some(Profile::Native);
     assert!(broken(&[], 3500, native)[0].contains("not edition native"));
-    // Whatever the first breach is, the others are listed too.
+    // The other breaches are listed, whichever is first.
     for (profile, first) in
         [(Profile::Native, "not edition native"), (Profile::V3, "unet3d on h100")]
     {

@@ -1,4 +1,4 @@
-//! Round trips: what is written can be read back, and a run's file yields the same plan.
+//! Round trips: written files can be read back, and a run's file yields the same plan.
 
 use proptest::prelude::*;
 
@@ -19,12 +19,13 @@ fn built_in() -> Vec<Workload> {
     entries.map(|entry| entry.workload(&[]).unwrap()).collect()
 }
 
-/// The workload parsed from its own file.
+/// The workload parsed from its file.
 fn again(workload: &Workload) -> Workload {
     Workload::parse(&workload.to_yaml(), "config.yaml", &[]).unwrap()
 }
 
-/// Drops what a file cannot keep: how its edition was determined, and keys without effect.
+/// Drops the parts that a file cannot keep: how its edition was determined, and keys without
+/// effect.
 fn essence(workload: &Workload) -> Workload {
     Workload {
         edition_is_known: true,

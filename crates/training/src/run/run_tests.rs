@@ -185,7 +185,7 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
     let plan = TrainPlan {
         steps_per_epoch: 2,
         block_end: BlockEnd::AfterLastBarrier,
-        // Each worker may be blocked without blocking the others.
+        // Each worker may be blocked without blocking the rest.
         transport: Transport { threads: 4, ..plan().transport },
         ..plan()
     };
@@ -227,7 +227,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     assert_eq!(run.report.checkpoints.len(), 1);
     let of_epoch = &steps(&run)[0];
     assert_eq!(of_epoch[0], [2, 2], "no step after the failure");
-    // The other one may have begun the step at whose end it would have waited.
+    // The other one may have begun the step before its wait at the end.
     assert_eq!(of_epoch[1][..2], [2, 2]);
     assert!(of_epoch[1][2..].iter().all(|steps| *steps == 1));
 }

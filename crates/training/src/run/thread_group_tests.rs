@@ -227,7 +227,7 @@ fn a_missing_file_ends_the_run_and_is_named() {
     assert!(message.contains(&bad.display().to_string()), "{message}");
 }
 
-/// Asserts that a thread whose name starts with `name` panicked with the given message.
+/// Asserts that a thread with a name that starts with `name` panicked with the given message.
 fn assert_panicked(failure: Option<TrainError>, name: &str, said: &str) {
     let Some(TrainError::Fault(Fault::ThreadGroup(ThreadGroupError::Panicked(panicked)))) = failure
     else {

@@ -254,7 +254,7 @@ fn checksums_are_compared_where_a_reply_has_one_of_the_whole() {
     for none in ["", "x-amz-checksum-crc32c: 4waSgw==-3\r\n"] {
         assert_eq!(told(none, b"123456789"), (Ok(None), 0, 1), "{none}");
     }
-    // Whether that of a range is of the range is not known.
+    // Whether a checksum covers the range is not known.
     let range = format!("{RANGE}x-amz-checksum-crc32c: AAAAAA==\r\n");
     let replies = vec![reply("206 P", &range, b"data")];
     let (client, _requests) = server_of(replies, Verify::Crc);
@@ -323,7 +323,7 @@ fn an_endpoint_that_is_down_is_reported_at_once() {
 
 #[test]
 fn an_endpoint_that_says_nothing_is_reported_soon() {
-    // Nobody accepts, but the kernel does.
+    // No program accepts, but the kernel does.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let begun = Instant::now();
@@ -354,7 +354,7 @@ fn a_connection_that_was_closed_while_it_was_idle_is_no_retry() {
     assert_eq!((seen.requests, seen.retries, seen.connections), (2, 0, 2));
 }
 
-/// A certificate of 127.0.0.1 that is its own authority, and its key; of this test alone.
+/// A certificate of 127.0.0.1 that is self-signed, and its key; of this test alone.
 const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/object/test_endpoint.pem");
 
 #[test]
@@ -382,7 +382,7 @@ fn an_idle_connection_with_tls_is_open_until_the_endpoint_ends_it() {
             let mut stream = rustls::StreamOwned::new(session, socket);
             assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
             stream.write_all(&reply("200 OK", "", b"")).unwrap();
-            // TLS has something to say, which nobody reads before the next request.
+            // TLS has something to say, which is not read before the next request.
             stream.conn.refresh_traffic_keys().unwrap();
             stream.flush().unwrap();
             ends.recv().unwrap();
@@ -403,7 +403,7 @@ fn an_idle_connection_with_tls_is_open_until_the_endpoint_ends_it() {
         let open = open.still_open().expect("the endpoint has not closed");
         end.send(()).unwrap();
         is_ended.recv().unwrap();
-        // Over the loopback what was sent has arrived.
+        // Over the loopback the bytes have arrived.
         assert!(open.still_open().is_none());
     }
 }
@@ -503,7 +503,7 @@ fn an_upload_that_is_cut_off_is_aborted() {
         reply("200 OK", "ETag: \"b\"\r\n", b""),
         reply("204 No Content", "", b""),
     ];
-    // Each session has a connection of its own.
+    // Each session has a separate connection.
     let replies = replies.into_iter().map(|reply| {
         let text = String::from_utf8(reply).unwrap();
         text.replacen("\r\n", "\r\nConnection: close\r\n", 1).into_bytes()

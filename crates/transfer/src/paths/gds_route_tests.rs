@@ -1,4 +1,4 @@
-//! Every source of evidence, alone and combined with the others.
+//! Every source of evidence, alone and combined.
 
 use stormlp_core::evidence::Mechanism;
 
@@ -112,7 +112,7 @@ fn nvidia_fs_proves_only_what_it_counted_completely() {
     assert_eq!(of(kernel(100, Some(100))), proven);
     assert_eq!(of(kernel(140, Some(99))), proven, "whole MiB are cut off");
     let unproven = (Route::Unknown, RouteProof::None);
-    // Large transfers are split: the count alone proves nothing.
+    // Large transfers are split: the count alone is no proof.
     assert_eq!(of(kernel(100, None)), unproven);
     assert_eq!(of(kernel(400, Some(50))), unproven);
     assert_eq!(of(kernel(99, Some(100))), unproven);
@@ -181,7 +181,7 @@ fn nvidia_fs_refutes_if_there_is_no_other_route() {
     let by_nvfs = |route| (route, RouteProof::KernelDriver);
     assert_eq!(of(kernel(0, Some(0)), allowed), by_nvfs(Route::Posix));
     assert_eq!(of(kernel(40, Some(40)), allowed), by_nvfs(Route::NotAllDirect));
-    // More than these, so other processes' are included: nothing is refuted.
+    // More than these, so other processes' are included: no claim is refuted.
     let unproven = (Route::Unknown, RouteProof::None);
     assert_eq!(of(kernel(150, Some(150)), allowed), unproven);
     let network = RouteCounts {
@@ -250,7 +250,7 @@ fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
     assert_eq!(found(forbidden), direct);
     let counting = |nvfs| RouteCounts { nvfs, ..forbidden };
     assert_eq!(found(counting(NvidiaFsCounts::NotCounting)), direct);
-    // Other processes' transfers are included, which refutes nothing.
+    // Other processes' transfers are included, which refutes no claim.
     assert_eq!(found(counting(kernel(150, Some(150)))), direct);
     let unbound = RouteCounts { unbound: 1, ..forbidden };
     let network = RouteCounts { has_targets_of_their_own: true, ..forbidden };
@@ -264,7 +264,7 @@ fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
         assert_eq!(verdict.proof, RouteProof::None, "{why}");
         assert!(verdict.summary.contains(why), "{}", verdict.summary);
         assert!(!verdict.summary.contains("was allowed"), "{why}");
-        // It has been tried; and if allowed, advice that proves nothing is omitted.
+        // It has been tried; and if allowed, advice without a proof is omitted.
         let allowed = RouteCounts { fallback_allowed: Some(true), ..seen };
         for seen in [seen, allowed] {
             let to_prove = judge(&seen).to_prove.unwrap();

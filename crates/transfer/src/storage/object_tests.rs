@@ -165,7 +165,7 @@ fn parts_become_an_object_once_all_are_there() {
     assert_eq!(server.pending(), ["large"]);
     large.complete().unwrap();
     assert_eq!(server.object("large").unwrap().len(), 2 * part + 5);
-    // One that fits a part takes one request, and needs no clean-up.
+    // One that fits a part needs one request, and needs no clean-up.
     let small = upload("small", &[(0, 100)]);
     small.complete().unwrap();
     assert_eq!(server.object("small").unwrap(), [7; 100]);
@@ -284,7 +284,7 @@ fn checksums_of_parts_make_up_that_of_the_object() {
     assert_eq!((sent.checked_bytes, sent.responses_unverified), (2 * PART_BYTES + 9, 0));
     // The server refuses a wrong one.
     upload.complete().unwrap();
-    // Parts have no checksum of their own when they are read, but make up the object.
+    // Parts have no separate checksum when they are read, but make up the object.
     let read = |parts: &[(u64, usize)]| {
         let handle = storage.handle(&at("large"), Access::Read, false).unwrap();
         let found = at_once(&storage, handle, Direction::Read, parts)?.object_store.unwrap();

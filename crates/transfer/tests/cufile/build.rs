@@ -1,4 +1,4 @@
-//! Requirements of the scenarios besides Rust: the double and shims compiled with `cc`, and
+//! Requirements of the scenarios in addition to Rust: the double and shims compiled with `cc`, and
 //! NVIDIA's library from its Python packages. All of it is in the target folder, built at most once
 //! per run.
 
@@ -40,7 +40,7 @@ fn build_double(version: u32) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// The folder of a libcuda for NVIDIA's own libcufile where there is no GPU, or why there is none.
+/// The folder of a libcuda for NVIDIA's libcufile where there is no GPU, or why there is none.
 #[allow(dead_code, reason = "the tests of all wheels use it")]
 pub(crate) fn stand_in() -> Result<PathBuf, String> {
     let folder = workplace().join("stand-in");
@@ -127,7 +127,7 @@ pub(crate) fn wheel(name: &str, requirement: &str) -> Result<PathBuf, String> {
     library_below(&place).ok_or_else(|| "the package holds no libcufile".to_string())
 }
 
-/// The library, which packages of CUDA 12 have in another folder than those of CUDA 13.
+/// The library, in another folder in packages of CUDA 12 than of CUDA 13.
 fn library_below(place: &Path) -> Option<PathBuf> {
     ["cu13", "cufile"]
         .map(|part| place.join("nvidia").join(part).join("lib/libcufile.so.0"))

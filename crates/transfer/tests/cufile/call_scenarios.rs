@@ -56,7 +56,7 @@ fn open_double() -> Shared {
     unsafe { Shared::new(std::env::var_os("STORMLP_LIBCUFILE").unwrap()) }.unwrap()
 }
 
-/// What was called since `before`.
+/// The calls since `before`.
 fn since(before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let mut calls = calls();
     for (name, count) in before {
@@ -106,7 +106,7 @@ fn path_of(kind: PathKind) -> (Box<dyn TransferPath>, FileId, Vec<Slot>) {
     (path, file, slots)
 }
 
-/// For each path the call that moves data, how often it comes, and what waits for it.
+/// For each path the call that moves data, its count, and the calls that wait for it.
 const EXPECTED: [(PathKind, &str, u64, &[&str]); 7] = [
     (PathKind::Gds, "cuFileRead", 64, &[]),
     (PathKind::GdsAsync, "cuFileReadAsync", 64, &["cuStreamQuery"]),
@@ -179,7 +179,7 @@ fn whole_batches() {
         let place = block(Direction::Read, file, number);
         assert!(path.submit(Transfer { place, slot }).is_ok());
     }
-    // Who only looks gets on, and sees all of a batch or nothing.
+    // A caller that only looks is not blocked, and sees all of a batch or none.
     let mut done = Vec::new();
     for _ in 0..100 {
         path.wait(0, &mut done).unwrap();

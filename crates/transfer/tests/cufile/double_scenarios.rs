@@ -10,7 +10,7 @@ use stormlp_transfer::cufile::{Driver, Settings, probe};
 use crate::scene::{Library, Scenario};
 use crate::transfers::{BLOCK, Setup, block, one, open, words, write_and_verify};
 
-/// Name, what the double does wrong, and the scenario.
+/// Name, the fault of the double, and the scenario.
 const SCENARIOS: [(&str, &str, fn()); 19] = [
     ("double_round_trips_leave_nothing_behind", "", round_trips),
     ("double_short_transfers_are_gone_on_with", "short", short_transfers),
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             name,
             library: Library::Double(fault),
             play,
-            // A path whose batch is broken keeps what is in flight for ever, by intent.
+            // A path with a broken batch keeps its transfers in flight for ever, by intent.
             left_over: match fault {
                 "status" => &["drivers", "handles", "buffers"],
                 _ => &[],
@@ -203,7 +203,7 @@ fn probe_here() -> probe::CuFileProbe {
 fn hanging_driver() {
     let probe = format!("{:?}", probe_here().driver);
     assert!(probe.contains("cuFileDriverOpen did not return within 0.7 s"), "{probe}");
-    // Nobody opens it in this process; the ledger needs a loaded library all the same.
+    // It is not opened in this process; the ledger needs a loaded library all the same.
     stormlp_transfer::cufile::Api::get().unwrap();
 }
 

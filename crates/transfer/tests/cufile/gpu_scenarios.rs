@@ -1,5 +1,5 @@
-//! Failures between CUDA and cuFile, simulated by a double of both. Its "GPU" is host memory:
-//! nothing here is a measurement, or shows that a real GPU works.
+//! Failures between CUDA and cuFile, simulated by a double of both. Its "GPU" is host memory: no
+//! result is a measurement, or shows that a real GPU works.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ fn every_path_agrees() {
     for kind in paths {
         for depth in [1, 4] {
             round_trip(&on_gpu(kind, MemoryKind::Device, depth));
-            // What that path wrote, the page cache holds.
+            // The page cache holds the bytes of that path.
             let mut path = on_gpu(PathKind::PageCache, MemoryKind::Device, 1).build().unwrap();
             let file = path.attach(open(PathKind::PageCache, "data".as_ref())).unwrap();
             crate::transfers::verify(path.as_mut(), file, 13);
@@ -185,7 +185,7 @@ fn stream_transfer_refused() {
     assert!(error.to_string().contains("5022 INVALID_VALUE"), "{error}");
 }
 
-/// What one read on `kind` comes to.
+/// The result of one read on `kind`.
 fn one_read(kind: PathKind) -> Result<usize, TransferError> {
     std::fs::write("data", vec![1; BLOCK]).unwrap();
     let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();

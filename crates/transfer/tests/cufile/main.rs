@@ -3,8 +3,8 @@
 //!
 //! Each scenario runs in a child process of this executable: the library is chosen by the
 //! environment, its driver belongs to the process, and it may hang. The parent sets the scene,
-//! waits with a time limit and looks at how the child ended. `cargo test --test cufile NAME`
-//! runs the scenarios whose name contains NAME.
+//! waits with a time limit and looks at how the child ended. `cargo test --test cufile NAME` runs
+//! the scenarios with NAME in their name.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! The route of the bytes: each version of libcufile reports it in its own way, or not at all.
+//! The route of the bytes: each version of libcufile reports it in a different way, or not at all.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ pub(crate) fn all() -> Vec<Scenario> {
 const KINDS: [PathKind; 4] =
     [PathKind::Gds, PathKind::GdsAsync, PathKind::GdsBatch, PathKind::GdsBatchStream];
 
-/// What a path to the double's GPU says after some transfers, which are counted before the others.
+/// The evidence of a path to the double's GPU after some transfers, which are counted before the
+/// rest.
 fn evidence(kind: PathKind) -> Evidence {
     let setup = Setup {
         accelerator: Arc::new(CudaDevice::open(0).unwrap()),
@@ -50,7 +51,7 @@ fn evidence(kind: PathKind) -> Evidence {
     path.evidence()
 }
 
-/// What the library counted over peer-to-peer DMA.
+/// Transfers that the library counted over peer-to-peer DMA.
 pub(crate) fn by_p2pdma(storage: &DirectStorage) -> Option<u64> {
     storage.direct_operations.as_ref()?.get(&Mechanism::P2pdma).copied()
 }

@@ -1,5 +1,5 @@
-//! NVIDIA's own libcufile, without a GPU: host memory over a file system in memory, which it
-//! serves by POSIX calls.
+//! NVIDIA's libcufile, without a GPU: host memory over a file system in memory, which it serves by
+//! POSIX calls.
 
 use std::path::Path;
 use std::time::Duration;

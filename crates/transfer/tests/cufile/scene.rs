@@ -1,4 +1,4 @@
-//! A scenario: what a child process runs, in which environment, and how it must end.
+//! A scenario: the work of a child process, its environment, and its required end.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::{CHILD, build};
 
-/// Longer than any scenario takes; a child that is still there hangs.
+/// Longer than any scenario lasts; a child that is still there hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Which library a child loads.
@@ -21,7 +21,7 @@ pub(crate) enum Library {
     Older(u32, &'static str),
 }
 
-/// The version that the double is of where nothing else is said.
+/// The default version of the double.
 const NEWEST: u32 = 1190;
 
 /// One scenario.
@@ -29,9 +29,9 @@ const NEWEST: u32 = 1190;
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) library: Library,
-    /// What the child does; it fails by panicking.
+    /// The work of the child; it fails by panicking.
     pub(crate) play: fn(),
-    /// What the double's ledger may hold at the end, where that is not all zeroes.
+    /// Permitted entries of the double's ledger at the end, if not all zeroes.
     pub(crate) left_over: &'static [&'static str],
 }
 
@@ -112,7 +112,7 @@ impl Scenario {
     }
 }
 
-/// Waits for a child: whether it succeeded (`None`: it had to be killed), and what it said.
+/// Waits for a child: whether it succeeded (`None`: it had to be killed), and its output.
 fn attend(mut command: Command) -> (Option<bool>, String) {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -140,7 +140,7 @@ fn attend(mut command: Command) -> (Option<bool>, String) {
     (ended, collect.join().unwrap())
 }
 
-/// A temporary folder in memory: what the real libcufile takes without udev.
+/// A temporary folder in memory: the real libcufile accepts it without udev.
 pub(crate) fn memory_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }

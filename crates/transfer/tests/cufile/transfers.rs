@@ -16,7 +16,7 @@ use stormlp_transfer::{
 /// Bytes of a transfer in these scenarios.
 pub(crate) const BLOCK: usize = 64 << 10;
 
-/// What a path is built for.
+/// Parameters of a path.
 pub(crate) struct Setup {
     pub(crate) kind: PathKind,
     pub(crate) depth: usize,
@@ -161,7 +161,7 @@ pub(crate) fn one(
     done.remove(0)
 }
 
-/// An error with what it advises, as a user reads it.
+/// An error with its advice, as a user reads it.
 pub(crate) fn words(error: &TransferError) -> String {
     match error {
         TransferError::Unavailable { remedy, .. } => format!("{error}; {remedy}"),

@@ -177,7 +177,7 @@ fn without_o_direct_the_paths_go_through_the_page_cache() {
         (6, PathKind::GdsBatch),
         (7, PathKind::GdsBatchStream),
     ] {
-        // cuFile accepts files opened without `O_DIRECT` and chooses its own I/O path.
+        // cuFile accepts files opened without `O_DIRECT` and chooses the I/O path.
         let line = format!("-D /d -x {number} -O 1");
         assert_eq!(path(&line), kind);
         assert!(!request(&line).open_direct);

@@ -45,14 +45,14 @@ fn what_a_device_carries_is_overwritten_only_if_named() {
         let found = problems(&write_over(names), &inventory);
         assert_eq!(found.cause(), Cause::Plan);
         assert!(found[0].fact.contains("carries ext4 and gpt"), "{found}");
-        assert_eq!(found[0].remedy, "add --destroy-data=ext4,gpt if that is what you want");
+        assert_eq!(found[0].remedy, "add --destroy-data=ext4,gpt if you want that");
     }
     assert!(resolve(&write_over(&["gpt", "ext4"]), &laptop(), &inventory).is_ok());
     let mut without = write_over(&[]);
     without.destroy_data = None;
     assert!(problems(&without, &inventory)[0].remedy.contains("--destroy-data=ext4,gpt"));
     let found = problems(&without, &carrying(&[]));
-    assert_eq!(found[0].remedy, "add --destroy-data if that is what you want");
+    assert_eq!(found[0].remedy, "add --destroy-data if you want that");
     let found = problems(&write_over(&[]), &carrying(&["unknown"]));
     assert!(found[0].fact.contains("neither `wipefs` nor `blkid` names it"), "{found}");
     assert!(found[0].remedy.contains("--destroy-data=unknown"), "{found}");

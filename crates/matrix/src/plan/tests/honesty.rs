@@ -1,4 +1,4 @@
-//! What a plan must report or refuse so that no figure is misleading.
+//! Facts that a plan must report or refuse so that no figure is misleading.
 
 use super::*;
 use stormlp_core::warning::Warning;

@@ -1,4 +1,4 @@
-//! What a table must say so that no figure is misleading.
+//! Facts that a table must show so that no figure is misleading.
 
 use crate::plan::{Fsync, IoSize};
 

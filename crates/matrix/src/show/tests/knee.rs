@@ -6,8 +6,8 @@ use stormlp_core::report::Ending;
 use super::*;
 use stormlp_show::document::Document;
 
-/// A search over two paths, whose throughput stops growing at 12 transfers in flight on one and at
-/// 4 on the other, limited to `most_cells` cells of `measured` results.
+/// A search over two paths: throughput stops growing at 12 transfers in flight on one and at 4 on
+/// the other, limited to `most_cells` cells of `measured` results.
 fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
     let request = MatrixRequest {
         find_knee: true,
@@ -49,7 +49,7 @@ fn a_search_is_summarized_by_its_knees() {
     let mut knees = page
         .sections
         .iter()
-        .find(|one| one.title.starts_with("The fewest in flight"))
+        .find(|one| one.title.starts_with("The smallest number in flight"))
         .unwrap()
         .clone();
     knees.title = String::new();

@@ -241,7 +241,7 @@ fn values_are_taken_as_the_official_tool_takes_them() {
     for yes in ["yes", "on", "1", "\"true\"", "True", "Y"] {
         let text = VALID.replace("multi_host: true", &format!("multi_host: {yes}"));
         assert_eq!(faults(&text), [], "{yes}");
-        // Rules about several fields take them for the same.
+        // Rules about several fields treat them as the same.
         let text = VALID.replace("simultaneous_write: true", &format!("simultaneous_write: {yes}"));
         assert_eq!(faults(&text), [], "{yes}");
     }
@@ -268,7 +268,7 @@ fn rules_of_a_section_are_reported_beside_faults_of_others() {
     ] {
         assert!(found.contains(&format!("system_under_test.{field}")), "{field}: {found:?}");
     }
-    // In a section with a fault of its own they wait for it.
+    // In a section with a fault they wait for it.
     let text = text.replace("multi_host: true", "multi_host: maybe");
     let found: Vec<String> = faults(&text).into_iter().map(|fault| fault.field).collect();
     assert!(!found.iter().any(|field| field.contains("remap_time")), "{found:?}");

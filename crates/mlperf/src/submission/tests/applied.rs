@@ -1,4 +1,4 @@
-//! Rules as MLCommons applies them: what it only warns of, and what it published.
+//! Rules as MLCommons applies them: warnings, and published results.
 
 use serde_json::json;
 

@@ -13,7 +13,7 @@ use crate::submission::{check, system_yaml};
 #[derive(Default)]
 pub(super) struct Builder {
     pub(super) files: BTreeMap<String, String>,
-    /// Entries besides text files.
+    /// Entries in addition to text files.
     pub(super) others: BTreeMap<String, Entry>,
 }
 
@@ -196,7 +196,7 @@ pub(super) fn package() -> Builder {
     builder
 }
 
-/// Makes the runs of a package, and the description of its system, those of two hosts.
+/// Makes the runs of a package, and the description of its system, of two hosts.
 pub(super) fn on_two_hosts(builder: &mut Builder) {
     for number in 0..6 {
         builder.edit(&join(&run_name(number), "summary.json"), |summary| {

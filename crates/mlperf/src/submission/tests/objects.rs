@@ -43,7 +43,7 @@ fn runs_on_objects_need_no_second_file_system() {
     assert_eq!(separate.fact, "storage_type is s3, not a file system");
     let no_folder = changed(METADATA, |m| m["args"]["results_dir"] = Value::Null);
     assert_eq!(no_folder, [""; 0]);
-    // Nothing but the description says so.
+    // Only the description says so.
     let unset = changed(METADATA, |metadata| metadata["parameters"]["storage"] = Value::Null);
     assert_eq!(unset, [""; 0]);
     let mut builder = objects();

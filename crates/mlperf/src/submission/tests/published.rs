@@ -1,5 +1,5 @@
-//! Results that MLCommons published in v3.0 (mlcommons/storage_results_v3.0, 068d91f): their figures, in
-//! trees of our own making, have the published verdict.
+//! Results that MLCommons published in v3.0 (mlcommons/storage_results_v3.0, 068d91f): their
+//! figures, in trees that we build, have the published verdict.
 
 use serde_json::{Value, json};
 
@@ -172,7 +172,7 @@ fn system(division: &str, organisation: &str, name: &str) -> Builder {
     builder
 }
 
-/// Files of a leaf whose content no figure depends on; logs that were too large were pruned.
+/// Files of a leaf without influence on figures; logs that were too large were pruned.
 fn files(builder: &mut Builder, leaf: &str, stem: &str, overrides: &[&str]) {
     for name in [format!("{stem}.stdout.log"), format!("{stem}.stderr.log")] {
         builder.put(&join(leaf, &name), "");
@@ -401,8 +401,8 @@ fn of_option(option: u32, figures: [f64; 4], ranks: u64, trials: u64, missing: u
         "cpu_tier_ranks": []})
 }
 
-/// NewFW's KV cache: one rank, three trials of each option. The tool passes its own `--config`, which
-/// the submitter did not choose.
+/// NewFW's KV cache: one rank, three trials of each option. The tool passes a `--config`, which the
+/// submitter did not choose.
 fn closed_cache() -> Builder {
     let mut builder = system("closed", "NewFW", "drive");
     let leaf = "closed/NewFW/results/drive/kv_cache/llama3.1-8b/run/20260712_182110";
@@ -442,8 +442,8 @@ fn closed_cache() -> Builder {
     builder
 }
 
-/// FarmGPU's KV cache of the 70B model, open: 48 ranks, of which some left no file, one trial, its own
-/// users, memory and duration, and a preloaded library.
+/// FarmGPU's KV cache of the 70B model, open: 48 ranks, of which some left no file, one trial,
+/// chosen users, memory and duration, and a preloaded library.
 fn open_cache() -> Builder {
     let mut builder = system("open", "FarmGPU", "potato8");
     let leaf = "open/FarmGPU/results/potato8/kv_cache/llama3.1-70b-instruct/run/20260709_215001";

@@ -7,7 +7,7 @@ use super::fixtures::{Builder, package, run_name};
 use crate::submission::TreeVerdict;
 use crate::submission::tree::join;
 
-/// AU of an epoch whose block took 300 s.
+/// AU of an epoch with a block of 300 s.
 const TRUE_AU: f64 = 89.6;
 const FIRST_STEP: f64 = 2.0;
 const STEPS: usize = 500;
@@ -95,7 +95,7 @@ fn a_true_au_below_the_threshold_fails_whatever_is_edited() {
 #[test]
 fn true_figures_agree_with_the_times_of_their_steps() {
     let mut builder = slow();
-    // Two decimal places, as reports have them.
+    // Two decimal places, as in reports.
     set_ranks(&mut builder, 89.604);
     let report = builder.check();
     assert!(failed(&report).iter().all(|(id, _)| *id == "3.3.2"), "{:?}", failed(&report));

@@ -1,5 +1,5 @@
 //! Error rates of comparisons on runs that vary in other ways than the tests assume: runs resemble
-//! their neighbours, drift, have rare bad ones, and each work has a noise of its own.
+//! their neighbours, drift, have rare bad ones, and each work has different noise.
 
 #![allow(clippy::print_stdout, reason = "the documentation quotes the tables")]
 
@@ -9,7 +9,7 @@ use stormlp_core::sequential::LOOKS;
 
 /// Number of comparisons of each kind.
 const COMPARISONS: usize = 400;
-/// At most this many of them may be wrong: 5 %, and what chance adds in one of a hundred cases.
+/// At most this many of them may be wrong: 5 %, and the share of chance in one of a hundred cases.
 const MOST_WRONG: usize = 30;
 
 /// How the runs of a work vary, as shares of its rate.
@@ -35,7 +35,7 @@ const WORKS: [(&str, Work); 6] = [
 ];
 
 impl Work {
-    /// The rates of this many runs one after the other, those of `slower` at `share` of it.
+    /// The rates of this many runs one after the other, the `slower` ones at `share` of it.
     fn runs(self, random: &mut Mt19937, order: &[bool], share: f64) -> [Vec<f64>; 2] {
         let mut sides = [Vec::new(), Vec::new()];
         let mut state = random.next_gaussian();

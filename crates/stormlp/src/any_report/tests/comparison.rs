@@ -49,7 +49,7 @@ fn runs(gib: &[f64]) -> Vec<AnyReport> {
     gib.iter().map(|gib| run_of(*gib).into()).collect()
 }
 
-/// A run whose cell has these interval values in GiB.
+/// A run of one cell with these interval values in GiB.
 fn course(rate: f64) -> MatrixReport {
     let mut report = run_of(rate);
     let numbers = report.results.cells[0].measurement.as_mut().unwrap();
@@ -257,7 +257,7 @@ fn new_failures_are_reported_even_without_figures() {
         assert!(broken.starts_with(expected) && broken.contains(message), "{broken}");
         assert!(shown(&comparison).contains(expected));
     }
-    // What never worked is not reported as failing now.
+    // A cell that never worked is not reported as failing now.
     let never = compare(&[failed.clone().into()], &[failed.into()]);
     assert_eq!(never.broken, Vec::<String>::new());
     let mut unfinished = run_of(20.0);

@@ -26,8 +26,8 @@ fn the_schema_is_that_of_the_types() {
     );
 }
 
-/// Counts the fields below `value`, and collects those that nothing describes. A tag and a field that
-/// is always null need no description, nor does the one field of a variant that has one.
+/// Counts the fields below `value`, and collects those without a description. A tag and a field
+/// that is always null need no description, nor does the one field of a variant that has one.
 fn fields(value: &Value, undescribed: &mut Vec<String>) -> usize {
     let mut count = 0;
     match value {

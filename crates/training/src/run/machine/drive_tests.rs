@@ -30,7 +30,7 @@ struct DeviceModel {
     checkpoint: Nanos,
 }
 
-/// A device of fixed bandwidth. Reads share it one after another, and each has its own latency.
+/// A device of fixed bandwidth. Reads share it one after another, and each has a latency.
 #[derive(Debug)]
 struct ModelledDevice<R> {
     model: DeviceModel,
@@ -124,7 +124,7 @@ fn storage_that_keeps_up_gives_full_utilisation() {
 
 #[test]
 fn a_single_worker_gives_compute_over_read_time() {
-    // One worker, one outstanding batch: a step takes as long as its reads.
+    // One worker, one outstanding batch: a step lasts as long as its reads.
     let mut machine = Machine::new(vec![workers(1, 1, 4)], false);
     let mut clock = VirtualClock::default();
     let spec = phase(1, 50, 10 * MS);

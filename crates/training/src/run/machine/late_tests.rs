@@ -1,4 +1,4 @@
-//! A host that handles events late: this adds nothing to compute and hides no waiting.
+//! A host that handles events late: this neither adds compute nor hides waiting.
 
 use super::drive_tests::{MS, RECORDS, one_sample, phase, records, workers};
 use super::*;

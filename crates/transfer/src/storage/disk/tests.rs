@@ -1,4 +1,4 @@
-//! What the kernel does with files, names and folders.
+//! The kernel's treatment of files, names and folders.
 
 use std::fs;
 use std::os::unix::fs::symlink;
