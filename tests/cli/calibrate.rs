@@ -1,4 +1,4 @@
-//! `stormlp calibrate-dlio`, and what it saves as the client of `train` and `plan`.
+//! `stormlp calibrate-dlio`, and the file that it saves as the client of `train` and `plan`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -49,7 +49,7 @@ fn a_saved_calibration_is_the_clients_cost_in_train_and_plan() {
     let client = &report["plan"]["client"];
     assert_eq!(client["oversleep_seconds"], 0.002);
     assert_eq!(client["estimated"], false);
-    // What the loops of this program take for a GiB is not added again.
+    // The time of this program's loops per GiB is not added again.
     assert_eq!(client["cpu_seconds_per_gib"], 0.0);
     assert_eq!(report["plan"]["request"]["client_overhead"], "dlio.json");
     // 12 ms count as compute out of 22 ms; a busy host adds to the latter.
@@ -209,7 +209,7 @@ fn without_a_dlio_nothing_is_calibrated_or_left_behind() {
     assert!(said.contains("--dlio") && said.contains("--python"), "{said}");
     assert!(said.contains("/bin/false does not run DLIO: "), "{said}");
     assert!(said.contains("`/bin/false -m pip install git+https"), "{said}");
-    // Of Python's own account only the exception is left.
+    // Of Python's report only the exception is left.
     let python = folder.path().join("python");
     let text = "#!/bin/sh\necho 'Traceback (most recent call last):' >&2\n\
                 echo \"ModuleNotFoundError: No module named 'dlio_benchmark'\" >&2\nexit 1\n";

@@ -87,7 +87,7 @@ fn a_dry_run_has_the_scale_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = stormlp();
     command.current_dir(folder.path()).args(["checkpoint", "llama3-8b", "--dry-run"]);
-    // A full run takes over a terabyte.
+    // A full run writes over a terabyte.
     let text = stdout(command.assert().success());
     assert!(last_line(&text, 0).starts_with("SCALED to "), "{text}");
     assert!(text.contains("stormlp checkpoint llama3-8b --scale 1"), "{text}");
@@ -157,7 +157,7 @@ fn saving_and_restoring_can_be_two_runs() {
     let scaled = ["--scale", "0.3"];
     let write = [&scaled[..], &["--saves", "1", "--restores", "0"]].concat();
     tiny(folder.path(), &write).assert().success();
-    // The scale is that of what is there.
+    // The scale follows from the existing checkpoints.
     let report = json(&mut tiny(folder.path(), &["--saves", "0", "--verify"]));
     assert_eq!(report["restores"].as_array().unwrap().len(), 1);
     assert_eq!(report["verified_bytes"], report["plan"]["total_bytes"]);
@@ -181,7 +181,7 @@ fn mlperfs_files_have_dlios_keys() {
     let metadata = read(&format!("checkpointing_{moment}_metadata.json"));
     assert_eq!(metadata["generator"], "stormlp");
     assert_eq!(metadata["verification"], "REHEARSAL");
-    // What was written describes the same checkpoints.
+    // The files describe the same checkpoints.
     let config = run.join("dlio_config/config.yaml");
     let mut again = stormlp();
     again.arg("checkpoint").arg(&config).args(["--dry-run", "--format", "json"]);
@@ -290,7 +290,7 @@ fn a_second_run_removes_the_first_at_any_scale_with_a_note() {
     tiny(folder.path(), &counts).assert().success();
     let smaller = [&counts[..], &["--scale", "0.3"]].concat();
     let assert = tiny(folder.path(), &smaller).assert().success();
-    let said = "once this run has a whole checkpoint, those of run1 in stormlp-data/checkpoint/tiny are removed";
+    let said = "once this run has a whole checkpoint, the checkpoints of run1 in stormlp-data/checkpoint/tiny are removed";
     let output = assert.get_output();
     for stream in [&output.stderr, &output.stdout] {
         let text = String::from_utf8_lossy(stream);
@@ -390,7 +390,7 @@ optimizer = torch.load(sys.argv[1] + '/zero_pp_rank_0_mp_rank_0_optim_states.pt'
 assert sorted(optimizer) == ['0', '1', '2', '3', '4', '5']
 assert sum(t.numel() for t in optimizer.values()) * 4 == 6685056
 ";
-        // Starting Python with it takes seconds.
+        // Starting Python with it lasts seconds.
         if path == "buffered" {
             torch(script, &[&dir.join("run1/global_epoch1_step1")]);
         }
@@ -412,13 +412,14 @@ fn checkpoints_of_others_are_restored_by_names_and_sizes() {
     let report = json(&mut tiny(folder.path(), &restore));
     assert_eq!(report["restores"].as_array().unwrap().len(), 2);
     let warnings = report["warnings"].as_array().unwrap();
-    let said = |warning: &Value| warning["fact"].as_str().unwrap().contains("made by others");
+    let said =
+        |warning: &Value| warning["fact"].as_str().unwrap().contains("made by another program");
     assert!(warnings.iter().any(said), "{warnings:?}");
 
     let mut verify = tiny(folder.path(), &restore);
     let text = stderr(verify.arg("--verify").assert().code(3));
     assert!(text.contains("their expected content is unknown"), "{text}");
-    // Nothing of others is removed, and nothing written over.
+    // Foreign files are neither removed nor overwritten.
     tiny(folder.path(), &["--saves", "1", "--dir", "theirs"]).assert().success();
     clean(folder.path(), "theirs").assert().success();
 

@@ -20,7 +20,7 @@ fn invalid_numbers_are_refused() {
     let folder = folder();
     let no_plan = [
         (&["--io-size", "1000"][..], "transfers of 1000 B"),
-        (&["--saves", "0", "--restores", "0"], "nothing to do"),
+        (&["--saves", "0", "--restores", "0"], "there is no work"),
         (&["--saves", "2", "--restores", "3"], "3 restores requested; 2 checkpoints are available"),
         (&["--closed"], "rule 2.2.1 of v2.0: "),
         (
@@ -271,7 +271,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Child {
     start_with(folder, arguments, Stdio::null())
 }
 
-/// Starts a run in the background whose errors go to `errors`.
+/// Starts a run in the background, with its errors in `errors`.
 fn start_with(folder: &Path, arguments: &[&str], errors: Stdio) -> Child {
     Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .current_dir(folder)

@@ -83,7 +83,7 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let json: Value = serde_json::from_str(&json).unwrap();
     let interval = json["figures"][0]["interval"].as_array().unwrap();
     assert!(interval[0].as_f64() < Some(-10.0) && interval[1].as_f64() > Some(-10.0), "{json}");
-    // A change that large matters to nobody who asks for 20 %.
+    // A change that large does not matter with --min-change 20.
     let text = stdout(compare(folder, "a1 a2 a3 --min-change 20 -- b1 b2 b3").success());
     assert!(last_line(&text, 0).starts_with("same: "), "{text}");
     let csv = stdout(compare(folder, "a1 b1 --format csv --output c.md --output c.csv").success());
@@ -205,7 +205,7 @@ fn unreadable_or_unwritable_files_are_named_without_a_panic() {
         ("a1 a2 a3", 2, "two sides"),
         ("a1 -- a2 --format json", 2, "--format comes after --"),
         ("a1 a2 --output nowhere/c.md", 4, "folder nowhere does not exist"),
-        ("a1 a2 --output c.xlsx", 2, "not that of a format"),
+        ("a1 a2 --output c.xlsx", 2, "not a format's"),
         ("a1 a2 --format gdsio", 2, "gdsio"),
         ("a1 a2 --fail-on-regression -1", 2, "fail-on-regression"),
         ("a1 a2 --fail-on-regression much", 2, "is not a percentage"),
@@ -214,7 +214,7 @@ fn unreadable_or_unwritable_files_are_named_without_a_panic() {
         assert!(said.contains(told), "{words}: {said}");
         assert!(!said.contains("panicked"), "{words}: {said}");
     }
-    // Numbers of nothing, and a host that would steer a terminal.
+    // Empty numbers, and a host that would steer a terminal.
     let mut odd = report.clone();
     odd["host"]["hostname"] = json!("\u{1b}[31mred\u{7}");
     save(folder, "odd", &odd, 0.0);
@@ -243,7 +243,7 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
     assert!(text.contains("--duration: 0.05 s (baseline), 0.06 s (candidate)"), "{text}");
     let text = stdout(gds(folder, &words.replace("--op read", "--op write")).assert().success());
     assert!(text.contains("no figures to compare: "), "{text}");
-    // Programs get the report with the comparison beside it, and read it back as a report.
+    // Programs get the report together with the comparison, and read it back as a report.
     let json = stdout(
         gds(folder, &format!("{words} --format json --output whole.json")).assert().success(),
     );

@@ -1,5 +1,5 @@
-//! `stormlp compare --baseline --candidate`: commands in turns, and every way to end early. The commands
-//! are scripts that leave a report with a given rate, so nothing here depends on the machine.
+//! `stormlp compare --baseline --candidate`: commands in turns, and every way to end early. The
+//! commands are scripts that leave a report with a given rate, so no result depends on the machine.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -101,7 +101,7 @@ fn a_slower_command_regressed_and_fails_on_request() {
     let text = stdout(compare(folder, LESS, FULL, "--fail-on-regression 5").success());
     assert!(last_line(&text, 0).starts_with("improved: throughput is "), "{text}");
     assert!(text.contains("5 of at most 15 pairs of runs"), "{text}");
-    // Certainly 3 % worse, and still less than what matters.
+    // Certainly 3 % worse, and still less than the smallest change that matters.
     let slightly = "sh fake 966000000";
     let text = stdout(compare(folder, FULL, slightly, "--fail-on-regression 2").code(7));
     assert!(last_line(&text, 0).starts_with("same"), "{text}");
@@ -222,7 +222,7 @@ fn other_work_and_commands_without_a_report_are_refused() {
     assert!(said.contains(SIZES) && said.contains("--force"), "{said}");
     let text = stdout(compare(folder, FULL, &against, "--force").success());
     assert!(text.contains("compared anyway"), "{text}");
-    // What is typed on one side only is what the comparison is of.
+    // The comparison is of the options on one side only.
     let typed = format!("{against} --io-size=4M");
     let text = stdout(compare(folder, FULL, &typed, "").success());
     assert!(text.contains("compared anyway:") && text.contains(SIZES), "{text}");

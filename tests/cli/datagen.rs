@@ -1,4 +1,4 @@
-//! `stormlp datagen`: what a user sees of generating, refusing, resuming and verifying datasets.
+//! `stormlp datagen`: generating, refusing, resuming and verifying datasets, as a user sees them.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn a_dataset_is_generated_refused_verified_and_repaired() {
     assert_eq!(mended["files_kept"], 3);
     datagen(&folder, &["--check"]).success();
 
-    // Altered by somebody who takes care that it does not show.
+    // Altered with care, so that it does not show.
     let file = folder.join("train/img_1_of_4.npz");
     let when = fs::metadata(&file).unwrap().modified().unwrap();
     let mut bytes = fs::read(&file).unwrap();
@@ -138,7 +138,7 @@ fn the_default_folder_bears_the_workloads_name() {
     assert!(root.path().join("stormlp-data/unet3d/train/img_0_of_4.npz").is_file());
 }
 
-/// A run that would take long, once it has made its first file.
+/// A run that would last long, once it has made its first file.
 fn long_run(folder: &Path) -> Child {
     let child = Process::new(env!("CARGO_BIN_EXE_stormlp"))
         .args(["datagen", "unet3d", "--files", "600", "--threads", "1", "--dir"])
@@ -157,7 +157,7 @@ fn long_run(folder: &Path) -> Child {
     child
 }
 
-/// Continues the run with fewer options than files to go, and looks at what was kept.
+/// Continues the run with fewer options than files to go, and looks at the files that were kept.
 fn is_resumable(folder: &Path) {
     let mut command = stormlp();
     command
@@ -207,8 +207,7 @@ fn a_far_too_large_dataset_is_refused_without_drawing_its_sizes() {
             .args(["datagen", "unet3d", "--files", "90000000", "--dir"])
             .arg(&folder)
             .args(mode)
-            // Drawing the sizes of so many files takes longer than this even when nothing else
-            // runs.
+            // Drawing the sizes of so many files lasts longer than this even on an idle machine.
             .timeout(Duration::from_secs(5));
         let said = stderr(command.assert().code(4));
         assert!(said.contains(" free, but the dataset needs about 11999.92 TiB"), "{said}");

@@ -158,7 +158,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
             refused(&format!("{command} --dry-run {option}"), 2, "cannot be used with");
         }
         refused(&format!("{command} --dry-run --format csv"), 2, "a plan has the formats");
-        refused(&format!("{command} --output a.xlsx"), 2, "not that of a format");
+        refused(&format!("{command} --output a.xlsx"), 2, "not a format's");
     }
     for command in [TRAIN, CHECKPOINT] {
         refused(&format!("{command} --format gdsio"), 2, "stormlp gds");

@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use crate::gds::gds;
 use crate::stderr;
 
-/// What every test writes with, beside the flags.
+/// The options that every test writes with, in addition to the flags.
 const WRITE: &str = "--path cpu --op write --io-size 64K --threads 1 --duration 1x";
-/// What tests with devices take.
+/// Requirements of tests with devices.
 const ROOT: &str = "run as root, with loop devices";
 const DESTROY: &str = "--destroy-data";
 
@@ -26,7 +26,7 @@ struct Loop {
     mounted: bool,
 }
 
-/// What a command printed, when it is there and worked.
+/// The output of a command, if it is there and worked.
 fn ran(program: &str, words: &[&str]) -> Option<String> {
     let output = Command::new(program).args(words).output().ok()?;
     let told = String::from_utf8_lossy(&output.stdout).trim().to_string();
@@ -77,7 +77,7 @@ impl Loop {
         gds(self.folder.path(), &words).assert()
     }
 
-    /// What is on it now.
+    /// Its current content.
     fn content(&self) -> Vec<u8> {
         assert!(Path::new(&self.device).exists());
         fs::read(&self.image).unwrap()
@@ -89,7 +89,7 @@ impl Drop for Loop {
         if self.mounted {
             ran("umount", &[self.place().to_str().unwrap()]);
         }
-        // Where there are partitions, which not every kernel takes down by itself.
+        // Where there are partitions, which not every kernel removes by itself.
         ran("partx", &["--delete", &self.device]);
         ran("losetup", &["--detach", &self.device]);
     }
@@ -117,7 +117,7 @@ fn a_read_only_device_is_refused_before_the_run() {
     };
     ran("losetup", &["--detach", &device.device]);
     let image = device.image.to_str().unwrap();
-    // Not by `blockdev`, whose flag would outlast a test that fails.
+    // Not by `blockdev`: its flag would outlast a test that fails.
     let Some(again) = ran("losetup", &["--find", "--show", "--read-only", image]) else {
         stormlp_fixtures::skipped("losetup --read-only failed", ROOT);
         return;
@@ -156,7 +156,7 @@ fn an_unused_file_system_yields_to_its_name() {
     }
     device.write("--destroy-data=ext4").success();
     assert!(device.content() != before);
-    // What stormlp wrote carries no mark, so nothing needs a name from now on.
+    // Data of stormlp carries no mark, so no signature needs a name from now on.
     device.write(DESTROY).success();
 }
 

@@ -1,5 +1,5 @@
 //! Complete runs against a double of libcuda and libcufile, which moves every byte by POSIX calls
-//! and counts them: a fallback, as on a machine whose direct route does not work.
+//! and counts them: a fallback, as on a machine without a working direct route.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::{checkpoint, gds, stderr, stdout, stormlp, train};
 #[path = "../../crates/transfer/tests/cufile/build.rs"]
 mod build;
 
-/// `command` with the double, which does what `fault` says; `None`, with a message, without a C
+/// `command` with the double, which fails as `fault` says; `None`, with a message, without a C
 /// compiler.
 pub(crate) fn with_double(command: &mut Command, fault: &str) -> Option<()> {
     with_double_of(1190, command, fault)
@@ -51,7 +51,7 @@ fn with_nvidia_fs(folder: &Path, command: &mut Command) -> Option<()> {
     Some(())
 }
 
-/// The report that a run left in `folder`, and the log of cuFile beside it.
+/// The report that a run left in `folder`, and the log of cuFile next to it.
 fn left(folder: &Path) -> (Value, String) {
     let report = gds::saved(folder);
     let log = fs::read_to_string(report.with_file_name("cufile.log"));
@@ -467,7 +467,7 @@ fn a_driver_that_does_not_open_fails_its_cells_and_not_those_of_other_paths() {
     assert!(by("cpu-gpu")["iops"].as_f64().unwrap() > 0.0);
 }
 
-/// What `command` leaves in cuFile's log where there are two GPUs.
+/// The lines of cuFile's log after `command` with two GPUs.
 fn opened_with_two(mut command: Command, folder: &Path) -> Option<String> {
     with_double(&mut command, "")?;
     command.env("DOUBLE_GPUS", "2").assert().success();
@@ -533,7 +533,7 @@ fn accelerators_and_ranks_are_dealt_over_the_devices() {
         assert_eq!(transport["devices"].as_array().unwrap().len(), named, "{transport}");
         let visible = named.max(1);
         assert_eq!(log, format!("driver open, GPUs: {visible}\n"), "{devices}");
-        // Each accelerator reads as many files, those of whole batches.
+        // Each accelerator reads as many files: whole batches.
         let of_second = if named == 0 { 0 } else { all / 2 };
         assert!(all >= 24 && second == of_second, "{devices}: {second} of {all}");
 

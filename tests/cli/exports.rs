@@ -1,5 +1,5 @@
-//! Files that results are written to: what others read meanwhile, what a fault leaves, and what the
-//! programs that take them up say.
+//! Files of results: their readers during a run, remains after a fault, and the verdict of the
+//! programs that read them.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -137,7 +137,7 @@ fn a_row_for_which_there_is_no_room_is_not_begun() {
     }
 }
 
-/// What `node_exporter` serves at its only address.
+/// The metrics that `node_exporter` serves at its only address.
 fn scraped(port: u16) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;

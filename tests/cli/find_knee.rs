@@ -70,15 +70,17 @@ fn every_format_has_the_knee() {
     let folder = folder();
     let page = stdout(gds(folder.path(), SMALL).assert().success());
     assert!(
-        page.contains("The fewest in flight within 2 % of the best, or within noise of that"),
+        page.contains(
+            "The smallest number in flight within 2 % of the best, or within noise of that"
+        ),
         "{page}"
     );
     assert!(page.contains("All measured cells"), "{page}");
     let report = saved(folder.path());
     for (format, marks) in [
-        ("markdown", "## The fewest in flight"),
+        ("markdown", "## The smallest number in flight"),
         ("csv", ",is_knee"),
-        ("html", "The fewest in flight"),
+        ("html", "The smallest number in flight"),
     ] {
         let mut command = crate::stormlp();
         let shown = command.args(["report", "show"]).arg(&report).args(["--format", format]);
@@ -115,7 +117,7 @@ fn a_search_resumes_and_measures_nothing_twice() {
 fn an_unsearchable_plan_is_refused() {
     let folder = folder();
     for (words, expected) in [
-        ("--find-knee --threads 4 --queue-depth 8", "has nothing to search"),
+        ("--find-knee --threads 4 --queue-depth 8", "needs several settings to search"),
         ("--find-knee --preset training", "cannot be used with"),
     ] {
         let said = stderr(gds(folder.path(), words).assert().code(2));

@@ -14,7 +14,7 @@ const SMALL: &str = "unet3d --find-max --files 200 --compute-time 50ms --epochs 
     --params reader.batch_size=2 --params reader.read_threads=1 --params reader.prefetch_size=1 --params dataset.record_length_bytes=20000 \
     --params dataset.record_length_bytes_stdev=0 --params workflow.checkpoint=False";
 
-/// At most seven accelerators get a fifth of what they ask for.
+/// At most seven accelerators get a fifth of their demand.
 const SEVEN: &str = "--params metric.au=0.2 --throttle read=1100K";
 
 #[test]

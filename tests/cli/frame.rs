@@ -1,4 +1,4 @@
-//! What all commands share: usage errors, broken pipes, completions.
+//! Behaviour that all commands share: usage errors, broken pipes, completions.
 
 use std::process::{Command, Stdio};
 

@@ -19,7 +19,7 @@ pub(crate) fn gds(folder: &Path, words: &str) -> assert_cmd::Command {
     command
 }
 
-/// What makes a cell quick.
+/// Options that make a cell quick.
 pub(crate) const QUICK: &str = "--file-size 8M --threads 2 --duration 50ms";
 
 pub(crate) fn folder() -> TempDir {
@@ -185,7 +185,8 @@ fn presets_are_matrices_whose_entries_options_replace() {
     assert_eq!(cells("--preset training"), 2 * 2 * 3 * 3);
     assert_eq!(cells("--preset full --op read --threads 1"), 9 * 3);
     assert!(cells("--preset quick") > 0);
-    // Without cuFile every preset runs what it can, and keeps the rest as cells that cannot.
+    // Without cuFile every preset runs its other cells, and keeps the rest as cells that cannot
+    // run.
     let words = "--preset inference --threads 1 --file-size 128M --dry-run";
     let plan = stdout(gds(folder.path(), words).assert().success());
     assert!(last_line(&plan, 0).starts_with("plan of inference: 8 of 16 cells can run"), "{plan}");

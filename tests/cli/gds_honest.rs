@@ -1,5 +1,5 @@
-//! What `stormlp gds` reports about its own numbers: device traffic, pages of the buffers, the
-//! cells a warning is about, and figures with too few transfers.
+//! Reports of `stormlp gds` about the quality of its numbers: device traffic, pages of the buffers,
+//! the cells a warning is about, and figures with too few transfers.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ fn the_header_shows_when_files_are_synced_and_a_wrong_word_is_refused() {
     assert!(message.contains("writes through the page cache end with one"), "{message}");
     let plan =
         stdout(gds(folder.path(), &format!("{words} --fsync none --dry-run")).assert().success());
-    assert!(plan.contains("what was written may not have reached storage"), "{plan}");
+    assert!(plan.contains("the data may not have reached storage"), "{plan}");
     let wrong = stderr(gds(folder.path(), "--fsync always").assert().code(2));
     assert!(wrong.contains("auto") && wrong.contains("none") && wrong.contains("end"), "{wrong}");
 }
@@ -128,7 +128,7 @@ fn a_sparse_file_is_named_and_wins_no_comparison() {
     let done = gdsio.current_dir(folder.path()).assert().success();
     let message = stderr(done);
     assert!(message.contains("50 % of half are holes"), "{message}");
-    // What is written first has no holes any more.
+    // A file that is written first has no holes any more.
     let text = stdout(
         gds(folder.path(), &format!("{words} --op write,read --overwrite-files"))
             .assert()

@@ -67,7 +67,7 @@ fn ctrl_c_saves_results_and_resume_measures_the_rest() {
     assert_eq!(after["ending"]["status"], "complete");
     let cells = after["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 4);
-    // What was whole is kept as it was measured.
+    // A complete cell is kept as it was measured.
     assert_eq!(cells[0], before["cells"][0]);
     assert!(cells.iter().all(|cell| cell["interrupted"] == false), "{after}");
 }

@@ -1,4 +1,4 @@
-//! `stormlp gds` when something is wrong: exit code, message, and that nothing is lost.
+//! `stormlp gds` when something is wrong: exit code, message, and that no result is lost.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -121,7 +121,7 @@ fn a_given_file_with_data_of_others_is_written_only_on_request() {
     assert_eq!(fs::read(&precious).unwrap(), data);
     gds(folder.path(), &format!("{write} precious --overwrite-files")).assert().success();
     assert_ne!(fs::read(&precious).unwrap(), data);
-    // It may always be read, and so may what holds nothing be written.
+    // It may always be read, and an empty file may be written.
     gds(folder.path(), "--path cpu --duration 1x --threads 1 --file precious").assert().success();
     let empty = fs::File::create(folder.path().join("empty")).unwrap();
     empty.set_len(1 << 20).unwrap();
@@ -136,7 +136,7 @@ fn a_given_file_that_stormlp_created_is_written_again() {
             "--path cpu,buffered --op {op} --io-size 64K --threads 1 --duration 1x --file {name}"
         );
         gds(folder.path(), &format!("{words} --file-size 1M")).assert().success();
-        // A file system without extended attributes keeps no mark, so nothing is known.
+        // A file system without extended attributes keeps no mark, so the origin is unknown.
         let path = folder.path().join(name);
         let keeps = rustix::fs::getxattr(&path, "user.stormlp", &mut [0_u8; 8][..]).is_ok();
         gds(folder.path(), &words).assert().code(if keeps { 0 } else { 3 });

@@ -105,7 +105,7 @@ fn data_not_written_for_verification_is_not_called_corrupt() {
         let text = stderr(gdsio(folder.path(), &line("-I 0 -V -k 3")).assert().code(4));
         assert!(text.contains("-k 3"), "{text}");
     }
-    // What was written to be verified and is wrong in places is corrupt.
+    // Data that was written to be verified and is wrong in places is corrupt.
     let file = folder.path().join("f");
     let mut bytes = fs::read(&file).unwrap();
     bytes[..1 << 20].fill(7);
@@ -238,7 +238,7 @@ fn files_that_gdsio_made_are_read() {
         let line = stdout(gdsio(folder.path(), &words).assert().success());
         assert!(line.contains("READ XferType: CPUONLY Threads: 2 "), "{line}");
     }
-    // Nothing claims them afterwards, and there is nothing to compare their content with.
+    // No manifest claims them afterwards, and their content has no counterpart to compare with.
     assert!(!folder.path().join("d/.stormlp-manifest.json").exists());
     let fewer = gdsio(folder.path(), "-D d -w 3 -s 1M -i 64K -x 1 -I 0").assert().code(4);
     assert!(stderr(fewer).contains("gdsio.2 does not exist"));

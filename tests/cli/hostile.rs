@@ -1,4 +1,4 @@
-//! Tampered folders and reports: nothing outside is touched, foreign files are not taken for
+//! Tampered folders and reports: no outside file is touched, foreign files are not taken for
 //! stormlp's, and no control sequence reaches the terminal.
 
 use std::fs;
@@ -17,7 +17,7 @@ const DATAGEN: &str = "datagen unet3d --files 4 --params dataset.record_length_b
 const GDS: &str = "gds --path buffered --threads 1 --file-size 1M --duration 1x --dir data";
 const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --pause 0 --dir data";
 
-/// A place to work in, and a file beside it that nobody may touch.
+/// A place to work in, and a file next to it that must not be touched.
 struct Place {
     root: tempfile::TempDir,
 }
@@ -69,7 +69,7 @@ fn a_matrix_never_writes_through_a_link_or_waits_for_a_pipe() {
         assert!(!place.path("stormlp-results").exists());
         place.is_unharmed();
     }
-    // A link to nothing would have been made into a file elsewhere, as would a lock or manifest.
+    // A dangling link would have been made into a file elsewhere, as would a lock or manifest.
     for name in [".stormlp-manifest.json", ".stormlp-lock", "stormlp.0"] {
         let place = Place::new();
         fs::create_dir(place.path("data")).unwrap();
@@ -114,7 +114,7 @@ fn a_foreign_file_of_the_same_size_is_read_and_never_written() {
         place.run(&first).success();
         let (mine, file) = (place.path("mine"), place.path("data").join(name));
         let bytes = fs::metadata(&file).unwrap().len() as usize;
-        // Written beside first, so that the file cannot get the same inode.
+        // Written next to it first, so that the file cannot get the same inode.
         fs::write(&mine, vec![1; bytes]).unwrap();
         for link in [true, false] {
             fs::remove_file(&file).unwrap();
@@ -169,7 +169,7 @@ fn remove_leaves_a_file_of_the_same_size_that_stormlp_did_not_make() {
     place.run(GDS).success();
     let mine = place.path("data/stormlp.0");
     let bytes = fs::metadata(&mine).unwrap().len() as usize;
-    // Written beside first, so that the file cannot get the same inode.
+    // Written next to it first, so that the file cannot get the same inode.
     fs::write(place.path("mine"), vec![1; bytes]).unwrap();
     fs::rename(place.path("mine"), &mine).unwrap();
     // It is named, and as often as it is found there.
@@ -351,7 +351,7 @@ fn a_checkpoint_with_replaced_files_is_left_alone() {
     place.is_unharmed();
 }
 
-/// What turns a terminal's colours, title or text around.
+/// Characters that turn a terminal's colours, title or text around.
 const NASTY: &str = "\u{1b}[31m\u{9b}2J\u{7}\u{7f}\u{202e}\n";
 
 fn is_printable(text: &str) {

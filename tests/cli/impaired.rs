@@ -24,7 +24,7 @@ fn a_throttled_run_is_always_marked() {
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     assert!(report["warnings"].to_string().contains("impaired"));
-    // What is begun within the time may end after it, but no more than stands in line.
+    // A transfer begun within the time may end after it, but no more than stand in line.
     let bytes = report["cells"][0]["bytes"].as_u64().unwrap();
     assert!(bytes < 40 << 20, "{bytes} bytes in 50 ms at 64 MiB/s");
 }
@@ -121,7 +121,7 @@ fn impairments_are_read_strictly_and_refused_where_nothing_runs() {
     }
 }
 
-/// What is there cannot be looked at: that is neither "nothing is there" nor "nothing is free".
+/// A file that cannot be looked at is neither missing nor free.
 #[test]
 fn what_cannot_be_looked_at_is_not_taken_for_missing() {
     let place = folder();

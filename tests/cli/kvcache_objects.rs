@@ -62,7 +62,7 @@ fn what_a_killed_run_or_somebody_else_left_is_told_apart() {
     assert_eq!(code, 5, "{error}");
     assert!(chunks(&server) > 0);
     server.forgive();
-    // What is there is known, and removed by the next run; uploads of chunks are aborted.
+    // Existing objects are known, and removed by the next run; uploads of chunks are aborted.
     server.leave_upload("kv/chunk_0000000000000001.npy");
     server.leave_upload("kv/hers");
     let (code, _, error) = run(&server, &words(SMALL));

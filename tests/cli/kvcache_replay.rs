@@ -1,4 +1,4 @@
-//! `stormlp kvcache replay`: traces that others recorded, on real files.
+//! `stormlp kvcache replay`: traces of other programs, on real files.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn a_trace_of_mlperfs_client_moves_what_it_says() {
         (5, 1)
     );
     assert_eq!((count(&trial["written"], "objects"), count(&trial["read"], "objects")), (2, 2));
-    // Each file has a header besides its tokens.
+    // Each file has a header in addition to its tokens.
     assert_eq!(count(&trial["written"], "bytes"), 2 * (BYTES + 128));
     assert_eq!(
         (count(&trial["lookups"], "own_hits"), count(&trial["lookups"], "own_misses")),

@@ -1,5 +1,5 @@
-//! `stormlp kvcache serving --find-max`: how many servers storage feeds. No timing is asserted: what is asked
-//! is always kept, or never.
+//! `stormlp kvcache serving --find-max`: how many servers storage feeds. No timing is asserted:
+//! each threshold is always kept, or never.
 
 use std::process::{Command, Output};
 
@@ -47,7 +47,7 @@ fn as_many_are_tried_as_the_host_takes_and_the_answer_is_a_lower_bound() {
     let tried = find["tried"].as_array().unwrap();
     let runs: Vec<_> = tried.iter().map(|one| (one["servers"].as_u64(), &one["run"])).collect();
     assert_eq!(runs.last(), Some(&(Some(17), &"full".into())), "{runs:?}");
-    // The report is that of the full run at the answer.
+    // The report is the full run's at the answer.
     assert_eq!(json["plan"]["serving"]["loaders"], 17);
     assert_eq!(json["trials"].as_array().unwrap().len(), 1);
     assert_eq!(left(&dir), 0);

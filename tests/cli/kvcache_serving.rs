@@ -68,8 +68,8 @@ fn prompts_load_what_was_written_before() {
 #[test]
 fn what_nobody_has_written_yet_is_not_asked_for() {
     let dir = TempDir::new_in(".").unwrap();
-    // Nothing limits prompts that find nothing: they must not drive out what is there. With small
-    // chunks there are many.
+    // Prompts without a stored prefix are unlimited: they must not evict existing objects. With
+    // small chunks there are many.
     let small = SERVING.replace("--chunk-tokens 64", "--chunk-tokens 16");
     let small = small.replace("--prefix-tokens 128,256", "--prefix-tokens 32,64");
     let small = small.replace("--duration 1s", "--duration 3s");
@@ -92,12 +92,12 @@ fn prefixes_that_do_not_fit_are_said_before_the_run_and_only_a_part_is_written()
     let planned = stdout(stormlp().current_dir(&dir).args(plan).assert().success());
     assert!(planned.split_whitespace().collect::<Vec<_>>().join(" ").contains(says), "{planned}");
     assert_eq!(files(dir.path(), "chunk_"), 0);
-    // A log tells of what takes seconds.
+    // A log names steps that last seconds.
     let slow = format!("{small} --throttle write=3M");
     let loud = words(&slow).into_iter().filter(|word| word != "--quiet");
     let text = stderr(stormlp().current_dir(&dir).args(loud).assert().success());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // First the warning, then what has room.
+    // First the warning, then the objects that have room.
     let begins = text.find("writing 6 chunks of the first prefixes: took");
     assert!(begins.is_some() && text.find(says) < begins && text.contains(says), "{text}");
     assert!((1..=6).contains(&files(dir.path(), "chunk_")));
@@ -179,7 +179,7 @@ fn every_path_to_an_accelerator_loads_what_was_written() {
 #[test]
 fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
     let dir = TempDir::new_in(".").unwrap();
-    // The second repeats the first, the third shares one block; what is after a full block is not
+    // The second repeats the first, the third shares one block; tokens after a full block are not
     // stored.
     let lines = [
         r#"{"timestamp": 0, "input_length": 150, "output_length": 5, "hash_ids": [7, 8, 9]}"#,

@@ -138,8 +138,8 @@ fn impossible_file_names_are_refused_and_nothing_is_created() {
     }
 }
 
-/// Has the kernel refuse one system call with an error number, then runs a command. The numbers
-/// are those of every architecture.
+/// Has the kernel refuse one system call with an error number, then runs a command. The numbers are
+/// the same on every architecture.
 const REFUSE: &str = r#"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -179,7 +179,7 @@ fn refused_io_uring_is_reported_before_anything_is_created() {
     let folder = folder_with_a_model();
     for words in [
         "gds --path cpu --engine uring --threads 1 --file-size 1M --duration 1x".to_string(),
-        format!("datagen unet3d --files 2 --engine uring {SMALL}"),
+        format!("datagen unet3d --files 2 --tune engine=uring {SMALL}"),
         format!("train unet3d --generate --files 35 --engine uring {SMALL}"),
         "checkpoint tiny.yaml --ranks 8 --engine uring".to_string(),
     ] {

@@ -1,4 +1,4 @@
-//! Runs the real executable in temporary folders and checks what a user would see: exit code,
+//! Runs the real executable in temporary folders and checks all that a user would see: exit code,
 //! stdout, stderr, files. One binary for all commands, so that it links once.
 
 #![allow(clippy::unwrap_used)]
@@ -54,12 +54,12 @@ mod workloads;
 
 use assert_cmd::Command;
 
-/// The executable, with nothing from the caller's environment that changes its ways.
+/// The executable, without settings of the caller's environment.
 fn stormlp() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
     command.env_remove("STORMLP_LIBCUFILE");
     command.env_remove("STORMLP_RESULTS_DIR");
-    // Everything, in lines that do not wrap: a screen has its own tests.
+    // Everything, in lines that do not wrap: other tests look at screens.
     command.env("COLUMNS", "1000").env("STORMLP_DETAILS", "1");
     command
 }
@@ -76,12 +76,12 @@ fn last_line(text: &str, nth: usize) -> &str {
     text.trim_end().lines().rev().nth(nth).unwrap()
 }
 
-/// What a finished command printed on stdout.
+/// The output of a finished command on stdout.
 fn stdout(assert: assert_cmd::assert::Assert) -> String {
     String::from_utf8(assert.get_output().stdout.clone()).unwrap()
 }
 
-/// What a finished command printed on stderr.
+/// The output of a finished command on stderr.
 fn stderr(assert: assert_cmd::assert::Assert) -> String {
     String::from_utf8(assert.get_output().stderr.clone()).unwrap()
 }

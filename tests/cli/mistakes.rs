@@ -2,8 +2,8 @@
 
 use crate::stormlp;
 
-/// What is typed, the exit code, and what the answer has to name.
-const MISTAKES: [(&str, i32, &str); 74] = [
+/// The command line, the exit code, and the text that the answer contains.
+const MISTAKES: [(&str, i32, &str); 107] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
@@ -18,9 +18,9 @@ const MISTAKES: [(&str, i32, &str); 74] = [
     ("gds --path direct", 2, "--path cpu, which opens files with O_DIRECT"),
     ("gds --dir /nonexistent/x", 4, "mkdir -p"),
     ("gds --file nofile", 4, "--file-size to create it"),
-    ("gds --numa 5000", 4, "leave the node out"),
-    ("gds -w 8 -s 1G", 2, "`stormlp gdsio` takes gdsio's own arguments"),
-    ("gds -I 0", 2, "`stormlp gdsio` takes gdsio's own arguments"),
+    ("gds --tune numa=5000", 4, "leave the node out"),
+    ("gds -w 8 -s 1G", 2, "`stormlp gdsio` accepts gdsio's arguments"),
+    ("gds -I 0", 2, "`stormlp gdsio` accepts gdsio's arguments"),
     ("train unet", 3, "did you mean `unet3d`?"),
     ("train unet3d --accelerator h200", 3, "set --compute-time"),
     ("train unet3d --params batch_size=4", 3, "did you mean `reader.batch_size`?"),
@@ -69,7 +69,7 @@ const MISTAKES: [(&str, i32, &str); 74] = [
     ("train --params a=b c=d", 3, "each --params has one value: --params c=d"),
     ("train unet3d --path null --cache cold", 2, "--cache has no effect"),
     ("kvcache --cache-dir x", 2, "--cache-dir is --dir here"),
-    ("kvcache", 2, "stormlp kvcache [OPTIONS] <COMMAND>"),
+    ("kvcache", 2, "stormlp kvcache <COMMAND>"),
     ("kvcache llama3.1-8b", 2, "such as `stormlp kvcache serving llama3.1-8b`"),
     ("kvcache mlperf llama3-8b", 3, "use `llama3.1-8b`"),
     ("checkpoint llama3.1-8b", 3, "`stormlp checkpoint llama3-8b`"),
@@ -78,6 +78,39 @@ const MISTAKES: [(&str, i32, &str); 74] = [
     ("kvcache serving --find-max", 2, "--prefill-rate <TOKENS>"),
     ("kvcache serving --users 3", 2, "--users is an option of kvcache mlperf"),
     ("kvcache replay --trace kv.csv", 2, "give FILE alone, without --trace"),
+    ("gds --group_reporting", 2, "all threads are reported together"),
+    ("gds --name test", 2, "--name is --tag name=VALUE here"),
+    ("gds --refill_buffers", 2, "--tune regenerate=yes"),
+    ("gds --hosts h1,h2", 2, "`stormlp launch h1,h2` shows how"),
+    ("gds --cufile", 2, "--cufile is --path gds here"),
+    ("gds --rwmixpct 30", 2, "--rwmixpct is --read-percent here"),
+    ("gds --zones 0", 2, "--zones is --tune numa=N here"),
+    ("gds --cpus 0-3", 2, "--cpus is --tune cpus=LIST here"),
+    ("gds --memory host", 2, "--memory is --buffer-memory here"),
+    ("gds --cold", 2, "--cold is --cache cold here"),
+    ("gds --passes 2", 2, "--passes is --duration 2x"),
+    ("gds --csv x", 2, "--csv is --format csv here"),
+    ("gds --version", 2, "`stormlp --version` shows it"),
+    ("gds --engine libaio", 2, "libaio is --engine uring here"),
+    ("gds --tune batch=4", 2, "the keys are pages, wait"),
+    ("gds read", 2, "stormlp gds --dir read"),
+    ("train", 2, "for example `stormlp train unet3d`"),
+    ("train --model unet3d", 2, "give WORKLOAD alone, without --model"),
+    ("train unet3d ++workload.train.epochs=3", 2, "use --params train.epochs=3"),
+    ("train unet3d --workload.train.epochs=3", 2, "use --params train.epochs=VALUE"),
+    ("train unet3d --batch-size 4", 2, "--batch-size is --params reader.batch_size=N here"),
+    ("train unet3d --generate full", 2, "use --generate=full"),
+    ("train unet3d --exec-type mpi", 2, "`stormlp launch h1,h2` shows how"),
+    ("train unet3d --loops 5", 2, "--loops is --runs here"),
+    ("checkpoint llama3-70b --num-checkpoints-write 10", 2, "is --saves here"),
+    ("checkpoint llama3-70b --profile v2", 2, "--profile is --edition here"),
+    ("checkpoint", 2, "for example `stormlp checkpoint llama3-8b`"),
+    ("datagen unet3d --num-processes 8", 2, "`stormlp launch h1,h2` shows how"),
+    ("datagen unet3d --engine uring", 2, "--engine is --tune engine=NAME here"),
+    ("kvcache mlperf --num-users 3", 2, "--num-users is --users here"),
+    ("kvcache mlperf --trials 3", 2, "--trials is --runs here"),
+    ("training run", 2, "`stormlp train` does this"),
+    ("doctor --verbose", 2, "--verbose is --details here"),
 ];
 
 #[test]
@@ -88,7 +121,7 @@ fn every_mistake_is_answered_with_what_to_type() {
         let mut command = stormlp();
         command.current_dir(folder.path()).args(typed.split(' ')).env("COLUMNS", "80");
         let output = command.output().unwrap();
-        // Words are what matters, not where lines break.
+        // Words matter, not line breaks.
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         if output.status.code() != Some(code) || !said.contains(answer) || said.contains("to pass")

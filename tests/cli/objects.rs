@@ -1,4 +1,4 @@
-//! Object stores: what a user sees of an endpoint that works, fails, and holds what others put there.
+//! Object stores, as a user sees them: an endpoint that works, one that fails, and foreign objects.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use stormlp_test_support::{Fault, ObjectServer};
 
-/// The executable in `folder`, with the server's address and nothing of this user's settings.
+/// The executable in `folder`, with the server's address and without this user's settings.
 fn stormlp(server: &ObjectServer, folder: &Path, arguments: &str) -> Command {
     let mut command = super::stormlp();
     command.current_dir(folder).env("HOME", folder).envs(server.variables());
@@ -23,7 +23,7 @@ pub(crate) fn run(server: &ObjectServer, arguments: &str) -> (i32, String, Strin
     run_in(folder.path(), server, arguments)
 }
 
-/// The errors of a run whose endpoint is another, at `address`, and of no use.
+/// The errors of a run with another, useless endpoint at `address`.
 pub(super) fn failed_at(address: SocketAddr, arguments: &str) -> String {
     let (server, folder) = (ObjectServer::default(), tempfile::tempdir().unwrap());
     let mut command = stormlp(&server, folder.path(), arguments);
@@ -106,7 +106,7 @@ fn times_to_first_byte_are_in_every_format_and_whole_objects_have_no_range() {
         assert_eq!(run(&server, arguments).0, 0);
         server.ranges() - before
     };
-    // What is left is looking at the manifest and the first bytes, the same for both.
+    // Requests for the manifest and the first bytes remain, the same for both.
     assert!(ranged(&whole) + 6 <= ranged(GDS));
     let (_, out, _) = run(&server, &format!("{whole} --format csv"));
     assert!(out.contains("first_byte_us_p50"), "{out}");
@@ -312,7 +312,7 @@ fn training_fails_with_the_object_that_is_wrong() {
     server.trap("GET /bucket/d/set/train/img_05", usize::MAX, Fault::Refuse(503, "SlowDown"));
     fails("after 5 retries");
     server.forgive();
-    // Not one of those whose framing is looked at before the run.
+    // Not one of the files with framing that is checked before the run.
     server.trap("GET /bucket/d/set/train/img_03", 2, Fault::Refuse(503, "SlowDown"));
     let (code, out, error) = run(&server, TRAIN);
     assert_eq!(code, 6, "{error}");
@@ -373,7 +373,7 @@ fn retries_outside_transfers_are_said_once_by_every_command() {
         let said = format!("{out}{error}");
         said.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    // One of those whose framing is looked at before the run.
+    // One of the files with framing that is checked before the run.
     refuse("GET /bucket/d/set/train/img_05");
     let of_train = said(&TRAIN.replace(" --format json", ""));
     assert_eq!(of_train.matches("were retries").count(), 1, "{of_train}");
@@ -384,7 +384,7 @@ fn retries_outside_transfers_are_said_once_by_every_command() {
     refuse("GET /bucket/d/set/train/img_05");
     let of_verify = said(&DATASET.replacen(" --params", " --check --params", 1));
     assert!(of_verify.contains("were retries"), "{of_verify}");
-    // What refuses need not be the server itself.
+    // A proxy can refuse, too.
     let bare = "HTTP/1.1 503 Slow\r\nContent-Length: 0\r\n\r\n";
     server.trap("GET /bucket", 2, Fault::Raw(bare.into()));
     let of_doctor = said("doctor s3://bucket/d");
@@ -416,8 +416,8 @@ fn what_objects_cannot_do_is_refused() {
         ("train unet3d --dir s3://b/none", "is not the name of a bucket"),
         ("train unet3d --dir s3://bucket/d/set --path cpu", "path cpu moves files"),
         (
-            "datagen unet3d --dir s3://bucket/d --files 2 --engine uring",
-            "--engine has no effect on objects",
+            "datagen unet3d --dir s3://bucket/d --files 2 --tune engine=uring",
+            "--tune engine has no effect on objects",
         ),
         ("datasize unet3d --dir s3://bucket/d", "objects cannot be used here"),
         (

@@ -113,7 +113,7 @@ fn times_to_first_byte_are_those_after_the_warm_up() {
 
 #[test]
 fn an_endpoint_that_accepts_connections_and_says_nothing_is_reported_soon() {
-    // Nobody accepts, but the kernel does.
+    // No program accepts, but the kernel does.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let begun = std::time::Instant::now();

@@ -1,6 +1,6 @@
-//! Object stores of others: the same commands against versitygw and rclone, whose objects are files that
-//! can be looked at. Skipped, with a message, where they are neither in PATH nor named by
-//! STORMLP_TEST_VERSITYGW and STORMLP_TEST_RCLONE.
+//! Other object stores: the same commands against versitygw and rclone, which keep objects as
+//! files. Skipped, with a message, if they are neither in PATH nor named by STORMLP_TEST_VERSITYGW
+//! and STORMLP_TEST_RCLONE.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ impl Gateway {
         Some(Self { child, endpoint: format!("http://{address}"), data })
     }
 
-    /// Runs stormlp in `folder`, which must succeed; what it printed.
+    /// Runs stormlp in `folder`, which must succeed; its output.
     fn run(&self, folder: &Path, arguments: &str) -> String {
         let output = super::stormlp()
             .current_dir(folder)
@@ -99,14 +99,14 @@ impl Gateway {
         out
     }
 
-    /// The files beneath the bucket, and their contents.
+    /// The files below the bucket, and their contents.
     fn objects(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let bucket = self.data.path().join("bucket");
         let (mut folders, mut files) = (vec![bucket.clone()], Vec::new());
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                // The gateway keeps parts of uploads in a folder of its own.
+                // The gateway keeps parts of uploads in a separate folder.
                 match path.is_dir() {
                     true if path.ends_with(".sgwtmp") => {}
                     true => folders.push(path),

@@ -1,10 +1,10 @@
-//! Object stores: how what is moved is verified, over how many connections.
+//! Object stores: how transfers are verified, over how many connections.
 
 use stormlp_test_support::{Fault, ObjectServer};
 
 use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, run};
 
-/// What the evidence of the first cell, or of the part of this name, says of the object store.
+/// The evidence about the object store of the first cell, or of the part of this name.
 fn store(out: &str, part: &str) -> serde_json::Value {
     let report: serde_json::Value = serde_json::from_str(out).unwrap();
     match report["cells"].as_array() {
@@ -41,7 +41,7 @@ fn objects_that_are_read_whole_are_checked_by_their_checksums() {
     assert_eq!(code, 5, "{out}{error}");
     let said = format!("{out}{error}");
     assert!(said.contains("GET s3://bucket/p/stormlp.0 at byte 0: its CRC64NVME is"), "{said}");
-    // What was about to be compared is not said to have had no checksum.
+    // A transfer that was about to be compared is not reported as one without a checksum.
     assert!(!said.contains("verification by checksums"), "{said}");
     // Sizes and ETags alone do not see this.
     let corrupt = || server.trap("GET /bucket/p/stormlp.0?", usize::MAX, Fault::Corrupt);
@@ -65,7 +65,7 @@ fn a_run_that_verified_nothing_says_so_on_every_screen() {
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("verified  nothing; 120 replies had no checksum"), "{out}");
     assert!(out.contains("no bytes were verified"), "{out}");
-    // An endpoint need not repeat what it was sent.
+    // An endpoint need not repeat the checksum that it was sent.
     let silent = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"x\"\r\n\r\n".to_vec();
     server.trap("PUT /bucket/p/stormlp.0.put/", usize::MAX, Fault::Raw(silent.clone()));
     server.trap("PUT /bucket/p/stormlp.1.put/", usize::MAX, Fault::Raw(silent));
@@ -213,7 +213,7 @@ fn a_thread_has_as_many_connections_as_its_depth() {
     for cell in report["cells"].as_array().unwrap() {
         let store = &cell["evidence"]["object_store"];
         let connections = store["connections"].as_u64().unwrap();
-        // Two threads; a connection that others left nothing to do is not opened.
+        // Two threads; a connection without work is not opened.
         assert!((3..=6).contains(&connections), "{store}");
         assert_eq!(cell["operations"], 16);
     }

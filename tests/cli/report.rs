@@ -347,7 +347,7 @@ fn tags_are_plain_and_only_for_runs() {
 fn every_command_has_a_manual_page_without_colours() {
     let folder = folder();
     let place = folder.path();
-    run(place, "generate man pages --quiet").success();
+    run(place, "generate man pages").success();
     for name in ["stormlp", "stormlp-gds", "stormlp-report-show", "stormlp-generate-man"] {
         let page = fs::read_to_string(place.join(format!("pages/{name}.1"))).unwrap();
         assert!(page.contains(".TH stormlp"), "{name}: {page}");

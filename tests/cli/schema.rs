@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{checkpoint, gds, stdout, train};
 
-/// What of `value` is not as `schema` has it: the part of JSON Schema that ours uses.
+/// The parts of `value` that deviate from `schema`: the part of JSON Schema that ours uses.
 fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(reference.trim_start_matches('#'));

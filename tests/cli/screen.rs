@@ -1,4 +1,4 @@
-//! What a user at a terminal of 24 lines and 80 columns sees without scrolling.
+//! Text that a user at a terminal of 24 lines and 80 columns sees without scrolling.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{at_a_terminal, last_line, stdout};
 fn screen(folder: &Path, words: &str) -> String {
     let mut command = at_a_terminal();
     command.current_dir(folder).args(words.split_whitespace());
-    // A library that is named and missing is a finding of its own, which doctor explains in full.
+    // A library that is named and missing is a separate finding, which doctor explains in full.
     if words != "doctor" {
         command.env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
     }
@@ -31,7 +31,7 @@ fn a_finished_run_fits_a_screen_and_ends_with_its_answer() {
     assert!(last_line(&gds, 0).contains("GiB/s") || last_line(&gds, 1).contains("GiB/s"), "{gds}");
     let sweep = format!("gds {QUICK} --path cpu --io-size 4K,64K --queue-depth 1,4");
     let sweep = screen(folder, &sweep);
-    for part in ["best ", "most ", "lowest mean latency"] {
+    for part in ["best ", "maximum ", "lowest mean latency"] {
         assert!(sweep.contains(part), "{part}: {sweep}");
     }
     let header = sweep.lines().find(|line| line.contains("GiB/s")).unwrap();

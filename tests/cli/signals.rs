@@ -55,14 +55,14 @@ fn report(folder: &Path) -> PathBuf {
     runs.next().unwrap().unwrap().path().join("report.json")
 }
 
-/// Whether whoever started the tests has them ignore SIGHUP, which what they start inherits.
+/// Whether SIGHUP is ignored where the tests were started, which child processes inherit.
 fn hangup_is_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     u64::from_str_radix(mask.unwrap().trim(), 16).unwrap() & 1 != 0
 }
 
-/// Commands that would take minutes, and what is there when they have begun.
+/// Commands that would last minutes, and a file that shows that they have begun.
 const LONG: [(&str, &str); 4] = [
     ("gds --path null --threads 1 --file-size 1M --duration 5m", "stormlp-data/gds"),
     ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 0 -T 300", "d/gdsio.0"),

@@ -155,7 +155,7 @@ fn a_run_on_its_own_has_the_name_of_its_folder() {
         assert_eq!(report["edition_from"], "20260601_105500: it has v3.0's files");
         assert_eq!(report["verdict"], "incomplete", "{report:#}");
         let text = report.to_string();
-        assert!(text.contains("one run on its own"), "{text}");
+        assert!(text.contains("a single run"), "{text}");
         assert!(!text.contains("``") && !text.contains("()"), "{text}");
     }
 }
@@ -178,7 +178,7 @@ fn a_folder_without_results_is_reported() {
         assert!(text.contains(&format!("no run found in {}", folder.path().display())), "{text}");
         assert!(text.contains("name a package") && text.contains("summary.json"), "{text}");
     }
-    // Files whose content does not fit their names.
+    // Files with contents that do not fit their names.
     let leaf = folder.path().join("closed/a/results/s/training/unet3d/run/20260101_000000");
     fs::create_dir_all(&leaf).unwrap();
     fs::write(leaf.join("summary.json"), [0xff, 0xfe, 0x00]).unwrap();

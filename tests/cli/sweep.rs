@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use crate::double::with_double;
 use crate::stormlp;
 
-/// Ends a run that hangs; none takes a hundredth of it.
+/// Ends a run that hangs; none needs a hundredth of it.
 const HANGS: Duration = Duration::from_secs(120);
-/// The paths through libcufile, whose double these commands have.
+/// The paths through libcufile, with its double.
 const BY_CUFILE: &str = "--path gds,gds-batch,gds-async";
-/// How many calls of a command the sample takes.
+/// Calls of a command in the sample.
 const SAMPLE: u64 = 6;
 /// A report of an earlier run, which stays as it is.
 const KEPT: &str = "stormlp-results/kept/report.json";
@@ -31,7 +31,7 @@ static EARLIER: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(report(place.path()).unwrap()).unwrap()
 });
 
-/// A command, and what has to hold after a fault in any of its calls.
+/// A command, and conditions that hold after a fault in any of its calls.
 struct Swept {
     /// The command that is made to fail.
     words: String,
@@ -39,11 +39,11 @@ struct Swept {
     before: Vec<String>,
     /// The calls that are counted; all of them unless named.
     call: Option<&'static str>,
-    /// The options that continue a run whose report is at a path.
+    /// The options that continue a run with a report at a path.
     resume: fn(&Path) -> String,
-    /// A command that succeeds after a fault, whatever it was: what was saved before is there.
+    /// A command that succeeds after a fault: earlier results are there.
     kept: Option<String>,
-    /// What is the same whether the run was disturbed or not.
+    /// The part that is the same with and without a fault.
     result: fn(&Path, &Output) -> Value,
 }
 
@@ -71,13 +71,13 @@ fn succeed(place: &Path, words: &str) -> Output {
     output
 }
 
-/// What a command said on stderr, on one line.
+/// The messages of a command on stderr, on one line.
 fn text(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The files below `folder` with their contents, except for locks, which say nothing.
+/// The files below `folder` with their contents, except for locks, which have no content.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
@@ -90,7 +90,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The data of a run, by its place in `folder`; manifests have times and identities of their own.
+/// The data of a run, by its place in `folder`; manifests have different times and identities.
 fn data(folder: &Path) -> Value {
     let data = folder.join("stormlp-data");
     let named = files(&data).into_iter().filter_map(|(path, content)| {
@@ -208,7 +208,7 @@ fn judge(words: &str, output: &Output, error: &str) -> Ended {
     };
     let (said, line) = said.split_once("warning: --inject-fault: ").map_or_else(
         || panic!("{words}: {code}: {said}"),
-        // What comes after that line is the error.
+        // The error comes after that line.
         |(before, after)| {
             (format!("{before} {}", after.split_once(") ").map_or("", |(_, rest)| rest)), after)
         },
@@ -264,7 +264,7 @@ fn by_cufile() -> Swept {
 fn datagen(engine: &str) -> Swept {
     Swept {
         words: format!(
-            "datagen unet3d --files 5 --dir stormlp-data/set --engine {engine} --threads 1 \
+            "datagen unet3d --files 5 --dir stormlp-data/set --tune engine={engine} --threads 1 \
              --resume --params dataset.record_length_bytes=20000 \
              --params dataset.record_length_bytes_stdev=5000"
         ),
@@ -341,7 +341,7 @@ fn checkpoint(engine: &str) -> Swept {
                 let count = |key: &str| report[key].as_array().unwrap().len();
                 json!([report["ending"]["status"], count("saves"), count("restores")])
             });
-            // Each save has content of its own, which the restore checks.
+            // Each save has different content, which the restore checks.
             let files = files(&place.join("stormlp-data"));
             let sizes: Vec<Value> = files
                 .iter()

@@ -1,4 +1,4 @@
-//! System telemetry during a run, as its report has it.
+//! System telemetry during a run, as reported.
 
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ fn series_have_the_length_of_their_last_interval_and_count_transfers_in_flight()
             assert_eq!(of_ranks.len(), 2);
             for (nth, whole) in of_all.iter().enumerate() {
                 let sum: u64 = of_ranks.iter().map(|rank| rank[nth].as_u64().unwrap()).sum();
-                // What is spread over the intervals is rounded for each rank.
+                // A quantity spread over the intervals is rounded for each rank.
                 assert!(sum.abs_diff(whole.as_u64().unwrap()) <= 2, "{sum} {whole}");
             }
             let begun = report["epochs"][0]["started_seconds"].as_f64().unwrap();
@@ -97,7 +97,7 @@ fn series_have_the_length_of_their_last_interval_and_count_transfers_in_flight()
     }
     let cell = &run(GDS)["cells"][0];
     assert!(cell["last_interval_seconds"].as_f64() > Some(0.0));
-    // Its hot loop counts nothing more: what is there is sampled.
+    // Its hot loop has no more counters: the existing ones are sampled.
     assert!(cell.get("interval_in_flight_mean").is_none());
     assert!(cell["interval_in_flight"].is_array());
 }
@@ -111,7 +111,7 @@ fn a_matrix_reports_system_telemetry() {
     let text = stdout(command.assert().success());
     assert!(text.contains("Around the run"), "{text}");
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
-    // What is over in one interval has no course.
+    // A run that ends within one interval has no series.
     let is_told = page.contains("Telemetry of cpu, ") || page.contains("No telemetry: ");
     assert!(is_told, "{page}");
 }

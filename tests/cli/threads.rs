@@ -1,4 +1,4 @@
-//! How threads wait and where they are: what is accepted, refused, and in the report.
+//! How threads wait and where they are: options, refusals and reports.
 
 use crate::gds::{folder, gds, read_json, saved};
 use crate::{checkpoint, stderr, train};
@@ -9,7 +9,7 @@ const CELL: &str =
 #[test]
 fn threads_are_bound_to_the_given_cpus_as_reported() {
     let folder = folder();
-    gds(folder.path(), &format!("{CELL} --cpus 0")).assert().success();
+    gds(folder.path(), &format!("{CELL} --tune cpus=0")).assert().success();
     let report = read_json(&saved(folder.path()));
     assert_eq!(report["plan"]["placement"]["cpus"], "0");
     assert_eq!(report["plan"]["thread_groups"][0]["workers"][1]["cpus"], "0");
@@ -22,13 +22,13 @@ fn cpus_and_nodes_that_are_not_there_are_refused() {
     let folder = folder();
     let refused =
         |words: &str| stderr(gds(folder.path(), &format!("{CELL} {words}")).assert().code(4));
-    let said = refused("--cpus 60000");
-    assert!(said.contains("--cpus 60000: this process may run on"), "{said}");
-    assert!(refused("--numa 4096").contains("NUMA node 4096"));
+    let said = refused("--tune cpus=60000");
+    assert!(said.contains("--tune cpus=60000: this process may run on"), "{said}");
+    assert!(refused("--tune numa=4096").contains("NUMA node 4096"));
     let usage =
         |words: &str| stderr(gds(folder.path(), &format!("{CELL} {words}")).assert().code(2));
-    assert!(usage("--cpus 3-1").contains("not a list of CPUs"));
-    assert!(usage("--numa near").contains("use auto, off or a node number"));
+    assert!(usage("--tune cpus=3-1").contains("not a list of CPUs"));
+    assert!(usage("--tune numa=near").contains("use auto, off or a node number"));
     assert!(usage("--tune wait=long").contains("use spin or block"));
 }
 

@@ -1,4 +1,4 @@
-//! `stormlp train` on tiny datasets: what is made, read, printed and saved.
+//! `stormlp train` on tiny datasets: files, reads, text and reports.
 
 use std::fs;
 use std::path::Path;
@@ -111,8 +111,8 @@ fn a_saved_report_is_the_printed_one() {
 #[test]
 fn every_path_reads_the_same_bytes() {
     let folder = folder();
-    // v3 throws away what its workers had begun to read before the first epoch: how much that is
-    // depends on the moment.
+    // v3 discards the reads that its workers had begun before the first epoch: their number depends
+    // on the moment.
     let words =
         format!("retinanet --edition 2.0 --files 144 --epochs 1 --compute-time 1ms -n 2 {SMALL}");
     let expected = report(folder.path(), &words)["bytes_read"].as_u64().unwrap();
@@ -337,7 +337,7 @@ fn a_dry_run_plans_with_the_set_that_a_run_would_make() {
     assert_eq!(planned, real);
 }
 
-/// What the warnings of a report say.
+/// The texts of a report's warnings.
 fn warnings(report: &Value) -> Vec<String> {
     let warnings = report["warnings"].as_array().unwrap().iter();
     let facts = warnings.map(|warning| warning["fact"].as_str().unwrap().to_string());
@@ -376,7 +376,7 @@ fn omitted_files_are_reported_once() {
     facts.retain(|fact| fact.contains("files"));
     assert_eq!(facts, ["train/ contains 28 files, but the workload has 21"]);
 
-    // What stormlp made is the dataset, all of it: nothing is left out.
+    // A dataset of stormlp is the whole dataset: no file is left out.
     let words = words.replace("--files 21", "") + " --params dataset.num_files_train=21";
     let report = report(folder.path(), &words);
     assert_eq!(report["plan"]["steps_per_epoch"], 4);
@@ -419,7 +419,7 @@ fn a_starter_set_is_read_from_storage_in_two_epochs() {
     assert_eq!((&again["epochs"], &again["request"]["cache"]), (&2.into(), &"cold".into()));
     assert_eq!(plan("--epochs 3")["epochs"], 3);
     assert_eq!(plan("--params train.epochs=4 --dir stormlp-data/unet3d")["epochs"], 4);
-    // What `datagen` makes is for the workload as it is.
+    // `datagen` generates for the workload as it is.
     let mut datagen = stormlp();
     let made = "datagen unet3d --files 42 --dir own --params dataset.record_length_bytes=150000 \
         --params dataset.record_length_bytes_stdev=0";
@@ -446,7 +446,7 @@ fn five_runs_are_scored_after_a_warm_up_and_all_are_in_the_table() {
         text.lines().filter(of_kind).count()
     };
     assert_eq!((rows("warm-up"), rows("scored")), (1, 6), "{text}");
-    // What each line counts is said where that differs.
+    // A line says what it counts if that differs.
     for scope in [
         "Epochs of the last run",
         "over the epochs of all scored runs",
@@ -509,7 +509,7 @@ fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
     assert!(said.contains("--results-dir has no effect with --dry-run"), "{said}");
 }
 
-/// Makes the dataset of [`MISSED`], which is then no starter set, whose files would be dropped.
+/// Makes the dataset of [`MISSED`], which is then no starter set: its files would be dropped.
 fn generate_missed(folder: &Path) {
     let words = "datagen unet3d --files 21 --params dataset.record_length_bytes=150000 \
         --params dataset.record_length_bytes_stdev=0";

@@ -1,4 +1,4 @@
-//! `stormlp train` and the dataset it reads: which one, what counts as a sample, and starter sets.
+//! `stormlp train` and the dataset it reads: the choice, samples, and starter sets.
 
 use std::fs;
 use std::path::Path;
@@ -185,7 +185,7 @@ fn hdf5_is_read_as_h5py_reads_it() {
     let words = words_of("hdf5", 3);
     let made = report(folder.path(), &words);
     assert_eq!(made["plan"]["reads"]["kind"], "h5py");
-    // 316 x 316 bytes, and what h5py reads before them.
+    // 316 x 316 bytes, and the bytes that h5py reads before them.
     let bytes = 21 * 3 * (99_856 + 2512);
     assert_eq!(made["bytes_read"], bytes);
     // Files without a manifest are DLIO's.

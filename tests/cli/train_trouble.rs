@@ -1,4 +1,4 @@
-//! `stormlp train` when something is wrong: exit code, message, and what is saved.
+//! `stormlp train` when something is wrong: exit code, message, and saved files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,8 +20,8 @@ pub(crate) fn check(folder: &Path, words: &str, code: i32, said: &[&str]) {
     assert!(!text.contains("panicked"), "{words}: {text}");
 }
 
-/// A dataset of `workload` with `files` files, in `data` of `folder`, made by a run of one epoch
-/// whose report is put away.
+/// A dataset of `workload` with `files` files, in `data` of `folder`, made by a run of one epoch,
+/// without its report.
 pub(crate) fn dataset(folder: &Path, workload: &str, files: u32, more: &str) -> PathBuf {
     let words = format!(
         "{workload} --dir data --generate --files {files} {more} --epochs 1 \
@@ -234,7 +234,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         make.args(SMALL.split_whitespace());
         make.args(["--params", &format!("dataset.format={format}")]).assert().success();
         fs::remove_file(made.join(".stormlp-manifest.json")).unwrap();
-        // Neither the first, the middle nor the last, whose framing is checked before the run.
+        // Neither the first, the middle nor the last, with framing that is checked before the run.
         let bad = &files_of(&made)[4];
         let mut bytes = fs::read(bad).unwrap();
         bytes[20..32].fill(0xff);
@@ -388,7 +388,7 @@ fn run_past(folder: &Path, words: &str, mark: &str) -> Child {
     let said = BufReader::new(child.stderr.take().unwrap());
     let mut lines = said.lines().map_while(Result::ok);
     assert!(lines.any(|line| line.starts_with(mark)));
-    // The rest has to be read by somebody, or the run would block on a full pipe.
+    // The rest has to be read, or the run would block on a full pipe.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }
@@ -424,7 +424,7 @@ fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
 #[test]
 fn an_interrupted_ceiling_does_not_count() {
     let folder = folder();
-    // Preprocessing takes longer than a step computes, so that the run misses its threshold.
+    // Preprocessing lasts longer than a step computes, so that the run misses its threshold.
     let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --edition 1.0 --params \
         reader.read_threads=0 --params reader.preprocess_time=0.1 --params dataset.record_length_bytes=150000 --params dataset.record_length_bytes_stdev=0 --params metric.au=1.0";
     let mut child = run_past(folder.path(), words, "AU missed its target: measuring the ceiling");
@@ -482,7 +482,7 @@ fn a_killed_run_loses_no_more_than_its_last_epoch() {
 fn a_stopped_run_reports_it_even_if_its_report_cannot_be_saved() {
     let folder = folder();
     let mut child = long_run(folder.path());
-    // Until nothing is saved between the two.
+    // Until no report is saved between the two.
     while fs::remove_dir_all(folder.path().join("stormlp-results")).is_err() {}
     fs::write(folder.path().join("stormlp-results"), "in the way").unwrap();
     interrupt(&child);

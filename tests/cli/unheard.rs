@@ -1,5 +1,5 @@
-//! Output without a reader: descriptors that are closed, full, or at the end of a broken pipe.
-//! No command panics or loses a result over it, and each ends with its own exit code.
+//! Output without a reader: descriptors that are closed, full, or at the end of a broken pipe. No
+//! command panics or loses a result over it, and each ends with its exit code.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::checkpoint::folder;
 use crate::gds::QUICK;
 
-/// Runs `stormlp` in `folder` with what a shell does to its descriptors; its exit code, and what
-/// could be read of its stderr.
+/// Runs `stormlp` in `folder` with descriptors as a shell redirects them; its exit code, and the
+/// readable part of its stderr.
 fn run(folder: &Path, words: &str, redirections: &str) -> (i32, String) {
     let program = env!("CARGO_BIN_EXE_stormlp");
-    // The code goes by a file: that of a pipeline is its last command's.
+    // The code is passed in a file: a pipeline returns its last command's.
     let line = match redirections {
         "|" => format!("({{ {program} {words}; echo $? >code; }} 2>err) | true"),
         "2|" => format!("({{ {program} {words}; echo $? >code; }} 2>&1 >out) | true"),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{stderr, stdout, stormlp};
 
 fn json(arguments: &[&str]) -> Value {
-    // What is free on the disk changes from one moment to the next.
+    // The free space of the disk changes from one moment to the next.
     let mut json = with_free_bytes(arguments);
     if let Some(free) = json.get_mut("free_bytes") {
         *free = Value::Null;

@@ -454,7 +454,7 @@ mod tests {
         assert!(apart.contains("5 ranges that do not make up an object"), "{apart}");
         assert!(!apart.contains("no checksum"), "{apart}");
         assert_eq!(ranges.to_text(), "9 B by checksum; 5 ranges that do not make up an object");
-        // What was about to be compared when another was found wrong.
+        // A range that was about to be compared when another was found wrong.
         let wrong = ObjectChecksums { differed: 1, ..ranges };
         assert!(of(0, 0, Some(wrong)).is_empty());
         assert_eq!(wrong.to_text(), "9 B by checksum before a checksum differed");

@@ -259,7 +259,7 @@ mod tests {
         let large = transport(PathKind::Gds, 1, 128 << 20);
         assert_eq!(reason(&large, 2, &facts(true)), "runs");
         assert!(reason(&large, 3, &facts(true)).contains("256 MiB of BAR1"));
-        // Without a direct route nothing is mapped.
+        // Without a direct route no memory is mapped.
         assert_eq!(reason(&large, 3, &facts(false)), "runs");
         assert!(reason(&large, 65, &facts(false)).contains("8 GiB of free memory"));
         let copies = transport(PathKind::CpuGpu, 1, 128 << 20);

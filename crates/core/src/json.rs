@@ -127,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// Any JSON value, with the numbers that reports have and those at the ends of their notations.
+    /// Any JSON value, with the numbers of reports and the extremes of their notations.
     fn values() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

@@ -15,7 +15,7 @@
 #[cfg(test)]
 extern crate self as stormlp_core;
 #[cfg(test)]
-#[allow(dead_code, unreachable_pub, reason = "it is a crate for the tests of the others")]
+#[allow(dead_code, unreachable_pub, reason = "only tests of other crates use it")]
 #[path = "../../../tests/fixtures/src/lib.rs"]
 mod fixtures;
 

@@ -175,7 +175,7 @@ fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
             && cpus.within(&of_node) != *cpus
         {
             problems.plan(
-                format!("--cpus {cpus} are not all on --numa {node}, which has {of_node}"),
+                format!("--tune cpus={cpus} are not all on numa={node}, which has {of_node}"),
                 "leave out one of them",
             );
         }
@@ -186,7 +186,7 @@ fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
         let known = !allowed.numbers().is_empty();
         if known && cpus.within(&allowed) != *cpus {
             problems.machine(
-                format!("--cpus {cpus}: this process may run on {allowed}"),
+                format!("--tune cpus={cpus}: this process may run on {allowed}"),
                 "name other CPUs, or widen its CPU set",
             );
         }
@@ -200,7 +200,7 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
     match found {
         None if there.is_empty() => problems.machine(
             format!("NUMA node {node}: the kernel shows no nodes here"),
-            "leave it out; --cpus binds to CPUs",
+            "leave it out; --tune cpus=LIST binds to CPUs",
         ),
         None if there.len() == 1 => problems.machine(
             format!("there is no NUMA node {node}: this machine has node {} only", there[0]),
@@ -261,7 +261,7 @@ pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFact
     } else if let Some(elsewhere) = elsewhere {
         warnings.push(far(
             format!("threads and their buffers are on {elsewhere}, and {what} on node {node}"),
-            "leave out --numa and --cpus to run near it",
+            "leave out --tune numa and cpus to run near it",
         ));
     }
     warnings
@@ -376,7 +376,7 @@ mod tests {
         let (placement, ..) = decided(&asked(NumaChoice::Off, None), CUDA, &host);
         assert_eq!((placement.node, placement.cpus), (None, None));
         let (.., problems) = decided(&asked(NumaChoice::Node(1), Some("0")), CUDA, &host);
-        assert!(problems.to_string().contains("are not all on --numa 1"), "{problems}");
+        assert!(problems.to_string().contains("are not all on numa=1"), "{problems}");
         let (.., problems) = decided(&asked(NumaChoice::Auto, Some("16")), CUDA, &host);
         assert!(problems.to_string().contains("may run on 0-15"), "{problems}");
     }

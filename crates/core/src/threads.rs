@@ -144,10 +144,10 @@ pub struct HostNode {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(clap::Args)]
-#[command(next_help_heading = "Threads")]
+#[serde(default)]
 pub struct Threading {
-    /// NUMA node for threads and buffers: auto (of the GPU or drives), off, a number [default: auto]
-    #[arg(long, value_name = "NODE", default_value_t, hide_default_value = true)]
+    /// NUMA node for threads and buffers: auto (of the GPU or drives), off or a number
+    #[arg(long, value_name = "NODE", default_value_t)]
     pub numa: NumaChoice,
 
     /// CPUs to bind threads to, such as 0-15,32 [default: those of the NUMA node]

@@ -3,14 +3,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::whole;
 use crate::telemetry::Telemetry;
-use crate::transport::{Pages, WaitMode};
+use crate::transport::{Pages, Threading, WaitMode};
 
 /// The name of the option.
 const TUNE: &str = "tune";
@@ -39,6 +38,10 @@ pub struct MachineTune {
     #[serde(rename = "telemetry_seconds")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
+
+    /// The placement of threads and buffers.
+    #[command(flatten)]
+    pub threading: Threading,
 }
 
 /// The settings `T` of `--tune`: its options are the keys, with their parsers, defaults and help.
@@ -71,7 +74,7 @@ impl<T: Args> Args for Tuned<T> {
                 .action(ArgAction::Append)
                 .help_heading("Results")
                 .hide_short_help(true)
-                .help("Change a rarely needed setting; repeatable; `--tune help` lists them"),
+                .help("Set a rarely needed key; repeatable; `--tune help` lists them"),
         )
     }
 
@@ -102,7 +105,17 @@ fn keys<T: Args>() -> Command {
 
 /// Parses `KEY=VALUE` settings.
 fn parse<'a, T: Args>(settings: impl Iterator<Item = &'a str>) -> Result<T, clap::Error> {
-    let settings: Vec<&str> = settings.collect();
+    let mut joined: Vec<String> = Vec::new();
+    for setting in settings {
+        match joined.last_mut() {
+            // A list of CPUs has commas, too.
+            Some(last) if setting.starts_with(|c: char| c.is_ascii_digit()) => {
+                *last = format!("{last},{setting}");
+            }
+            _ => joined.push(setting.to_string()),
+        }
+    }
+    let settings: Vec<&str> = joined.iter().map(String::as_str).collect();
     if settings.contains(&"help") {
         let listed = keys::<T>().render_help().to_string().replace("  --", "  ");
         return Err(clap::Error::raw(
@@ -136,11 +149,9 @@ fn parse<'a, T: Args>(settings: impl Iterator<Item = &'a str>) -> Result<T, clap
 
 /// The usage error of settings, with the keys that exist.
 fn refused(why: String, keys: &Command) -> clap::Error {
-    let mut error = clap::Error::raw(ErrorKind::ValueValidation, format!("--tune: {why}\n"));
     let names: Vec<&str> = keys.get_arguments().filter_map(Arg::get_long).collect();
-    let tip = StyledStr::from(format!("the keys are {}", names.join(", ")));
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    error
+    let why = format!("--tune: {why}\n\n  tip: the keys are {}\n", names.join(", "));
+    clap::Error::raw(ErrorKind::ValueValidation, why)
 }
 
 #[cfg(test)]
@@ -158,6 +169,9 @@ mod tests {
         #[arg(long, value_name = "yes|no", default_value_t = true, action = ArgAction::Set,
             value_parser = clap::builder::BoolishValueParser::new())]
         register: bool,
+        /// CPUs
+        #[arg(long, value_name = "LIST", default_value = "")]
+        cpus: String,
     }
 
     #[derive(Debug, Parser)]
@@ -174,6 +188,8 @@ mod tests {
     fn keys_are_parsed_as_options_are() {
         let parsed = line(&["--tune", "batch=8,register=no"]).unwrap();
         assert_eq!((parsed.tune.batch, parsed.tune.register), (8, false));
+        let parsed = line(&["--tune", "cpus=0-3,8,batch=2,register=no"]).unwrap();
+        assert_eq!(parsed.tune.cpus, "0-3,8");
         let parsed = line(&["--tune", "register=no", "--tune", "batch=2"]).unwrap();
         assert_eq!((parsed.tune.batch, parsed.tune.register), (2, false));
         let parsed = line(&[]).unwrap();
@@ -190,6 +206,7 @@ mod tests {
         ] {
             let message = line(&["--tune", words]).unwrap_err().to_string();
             assert!(message.contains(why), "{words}: {message}");
+            assert!(message.contains("the keys are batch, register, cpus"), "{words}: {message}");
         }
     }
 

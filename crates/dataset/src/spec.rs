@@ -3,6 +3,7 @@
 use crate::section::{DataFormat, DatasetSpec, ParquetSpec};
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
+use stormlp_core::transport::EngineChoice;
 use stormlp_core::tune::Tuned;
 
 use crate::content::Content;
@@ -15,7 +16,7 @@ pub const DEFAULT_SEED: u64 = 42;
 /// Dataset options that a workload does not specify.
 #[derive(Debug, Clone, PartialEq, Default, clap::Args)]
 pub struct DatasetDefaults {
-    /// Content of samples: random (incompressible), constant
+    /// Content of samples: random, constant
     #[arg(long, value_name = "KIND", default_value_t = Content::Random)]
     pub content: Content,
 
@@ -36,12 +37,16 @@ pub struct DatasetTune {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = whole::<u32>(1..))]
     pub ranks: u32,
+
+    /// I/O engine: auto, uring, tokio-uring, psync
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub engine: EngineChoice,
 }
 
 /// One rank.
 impl Default for DatasetTune {
     fn default() -> Self {
-        Self { seed: DEFAULT_SEED, ranks: 1 }
+        Self { seed: DEFAULT_SEED, ranks: 1, engine: EngineChoice::Auto }
     }
 }
 

@@ -38,9 +38,6 @@ fn fields<T: Serialize>(
     fields.map(|(key, value)| (named(&key), text(&value))).collect()
 }
 
-/// The thread options, which a request holds as a single value.
-pub const OF_THREADS: (&str, &str) = ("threading", "options for threads (--numa, --cpus)");
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -154,7 +154,7 @@ mod tests {
         let spread = [("MPI_LOCALNRANKS", "1"), ("PMI_SIZE", "2"), ("PMI_RANK", "0")];
         assert_eq!(by(&spread), Some((Launcher::Hydra, Some(2))));
         assert!(read(&ompi).has_pmix);
-        // Its own variable is not set here.
+        // The launcher's variable is not set here.
         assert_eq!(read(&ompi).rank, None);
         let hydra = [("PMI_SIZE", "2"), ("PMI_RANK", "0"), ("PMI_FD", "9")];
         assert_eq!(by(&hydra), Some((Launcher::Hydra, Some(2))));

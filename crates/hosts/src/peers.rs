@@ -261,7 +261,7 @@ impl Peers {
         );
         Err(Failure::saying(Cause::Plan, fact)
             .with_help(
-                "use a folder on shared storage, or --local-storage where every host has its own copy",
+                "use a folder on shared storage, or --local-storage if every host has a copy",
             )
             .of_all())
     }

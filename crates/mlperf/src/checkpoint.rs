@@ -264,7 +264,7 @@ mod tests {
         let stats = per_epoch_stats(&report, 0);
         assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 2.0);
         assert_eq!(stats["1"]["duration"], "20.00");
-        // Each rank divides all bytes by its own time.
+        // Each rank divides all bytes by its time.
         let stats = per_epoch_stats(&report, 1);
         assert_eq!(stats["1"]["save_ckpt2"]["duration"], 4.0);
         assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 0.5);

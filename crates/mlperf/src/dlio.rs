@@ -353,7 +353,7 @@ mod tests {
                 },
             }),
             stats: vec![json!({"1": {"duration": "600.00"}})],
-            // Four steps; the last one is a block of its own.
+            // Four steps; the last one is a separate block.
             outputs: vec![output(92.0), output(97.0)],
         };
         assert!(is_summary(&run.summary));

@@ -12,5 +12,5 @@ pub mod submission;
 pub mod training;
 
 #[cfg(test)]
-#[allow(dead_code, unreachable_pub, reason = "the lanes' own tests use the others")]
+#[allow(dead_code, unreachable_pub, reason = "the lanes' tests use the rest")]
 mod fixtures;

@@ -11,6 +11,6 @@ pub mod show;
 pub mod simulate;
 
 #[cfg(test)]
-#[allow(dead_code, unreachable_pub, reason = "the tests of a matrix use the others")]
+#[allow(dead_code, unreachable_pub, reason = "the tests of a matrix use the rest")]
 #[path = "../../matrix/tests/fixtures/mod.rs"]
 mod fixtures;

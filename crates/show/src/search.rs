@@ -118,7 +118,7 @@ pub fn draw<T: Tried>(
         }),
     );
     let mark = (find.largest > 0)
-        .then(|| (f64::from(find.largest), format!("{}, the most", find.largest)));
+        .then(|| (f64::from(find.largest), format!("{}, the maximum", find.largest)));
     let (x, y) =
         (Axis::new(format!("{}s", T::WHAT), Scale::Counts), Axis::new(unit, Scale::Linear));
     let chart =

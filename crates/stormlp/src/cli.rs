@@ -1,6 +1,6 @@
 //! The command line: global options and the list of commands.
 //!
-//! Each command defines its own arguments in `commands/`; this file only lists the commands in the
+//! Each command defines its arguments in `commands/`; this file only lists the commands in the
 //! order in which `--help` shows them.
 
 use std::ffi::OsString;
@@ -36,12 +36,12 @@ const VERSION: &str = if cfg!(feature = "tokio-uring") {
     after_long_help = [EXAMPLES, EXIT_CODES].concat()
 )]
 pub(crate) struct Cli {
-    /// Do not show progress.
-    #[arg(short, long, global = true)]
+    /// Whether progress is hidden: `--quiet`, of the commands that show some.
+    #[arg(skip)]
     pub(crate) quiet: bool,
 
-    /// Print all columns, settings, warnings and time series.
-    #[arg(long, global = true)]
+    /// Whether text shows everything: `--details`, and all text of commands without it.
+    #[arg(skip)]
     pub(crate) details: bool,
 
     /// Limit storage: read=500MB/s,write=200MB/s,latency=1ms,iops=4000.
@@ -59,7 +59,7 @@ pub(crate) struct Cli {
 }
 
 /// Rejects arguments that are not UTF-8: plans and reports store every path and the command line as
-/// text, and a run whose report cannot be saved is useless.
+/// text, and a run without a saved report is useless.
 ///
 /// # Errors
 /// With exit code 3.
@@ -93,16 +93,28 @@ impl Cli {
         })
     }
 
-    fn parsed<W: Into<OsString> + Clone>(
+    /// Parses the `words` of a command line.
+    ///
+    /// # Errors
+    /// As [`Self::typed`].
+    pub(crate) fn parsed<W: Into<OsString> + Clone>(
         words: impl IntoIterator<Item = W>,
     ) -> Result<Self, clap::Error> {
         let mut line = command();
         let matches = line.try_get_matches_from_mut(words)?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut line))
+        let parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut line))?;
+        let mut of_command = &matches;
+        while let Some((_, below)) = of_command.subcommand() {
+            of_command = below;
+        }
+        let flag = |id| of_command.try_get_one::<bool>(id).ok().flatten().copied();
+        let (quiet, details) = (flag("quiet"), flag("details"));
+        let (quiet, details) = (quiet.unwrap_or_default(), details.unwrap_or(true));
+        Ok(Self { quiet, details, ..parsed })
     }
 
-    /// Rejects storage impairment for a command that does no I/O on storage, and for a resumed matrix,
-    /// whose report could not say which of its cells were impaired.
+    /// Rejects storage impairment for a command that does no I/O on storage, and for a resumed
+    /// matrix: its report could not say which of its cells were impaired.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.throttle.is_none() && self.inject_fault.iter().all(|fault| fault.everywhere) {
             return Ok(());
@@ -188,8 +200,8 @@ impl Command {
         self.into()
     }
 
-    /// What all cooperating processes must run alike: the command name, and whether only the plan
-    /// is printed.
+    /// The settings that all cooperating processes must share: the command name, and whether only
+    /// the plan is printed.
     pub(crate) fn to_text(&self) -> &'static str {
         match self {
             Self::Train(args) if args.dry_run => "train --dry-run",
@@ -283,7 +295,7 @@ mod tests {
         command.get_subcommands().for_each(|below| examples(below, found));
     }
 
-    /// The words of a command line, whose quoted parts are one word each.
+    /// The words of a command line; a quoted part is one word.
     fn words(line: &str) -> Vec<String> {
         let parts = line.split('\'').enumerate();
         let words = parts.flat_map(|(nth, part)| match nth % 2 {

@@ -1,9 +1,8 @@
 //! The command line: arguments in, exit code out.
 //!
 //! `main` reads the arguments, installs the signal handlers, runs one command and reports the
-//! outcome. Every command lives in its own module under `commands/` and knows only its own
-//! arguments. One internal mode is not for users: the cuFile probe starts this executable again as
-//! its child.
+//! outcome. Every command lives in a module under `commands/` and knows only its arguments. One
+//! internal mode is not for users: the cuFile probe starts this executable again as its child.
 
 #![forbid(unsafe_code)]
 
@@ -56,10 +55,10 @@ fn usage_error(mut error: clap::Error) -> ExitCode {
     if let Some(command) = other_tools::command_in(&words) {
         other_tools::suggest(&mut error, &command, &words);
     }
-    // If stderr is closed, nobody can read it.
+    // If stderr is closed, it cannot be read.
     hosts::refuse(error.exit_code() as u8, |of_many| {
         let text = error.render().to_string();
-        // clap's own print is coloured, and leaves it to the terminal to break words.
+        // clap's print is coloured, and leaves it to the terminal to break words.
         if of_many || !output::fits(&text) {
             output::say_page(&text);
         } else {

@@ -1,9 +1,9 @@
 //! How help lists commands and options: commands in groups; `-h` the dozen options that people use,
 //! `--help` all.
 
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 
-use crate::commands::deliver::{Format, formats_without};
+use crate::commands::deliver::{Format, formats_without, names_without};
 
 /// The commands by the question that they answer.
 const GROUPS: [(&str, &str); 4] = [
@@ -12,7 +12,7 @@ const GROUPS: [(&str, &str); 4] = [
     ("Result", "report compare submission"),
     ("Other", "clean generate"),
 ];
-/// The options that `-h` lists for a command, besides those of every command.
+/// The options that `-h` lists for a command, and [`ALWAYS`].
 const USUAL: [(&str, &str); 8] = [
     (
         "gds",
@@ -45,15 +45,16 @@ const USUAL: [(&str, &str); 8] = [
 /// The commands that run something and save a report.
 const LANES: [&str; 6] =
     ["gds", "train", "checkpoint", "kvcache mlperf", "kvcache serving", "kvcache replay"];
-/// The options of every command.
-const OF_ALL: [&str; 3] = ["quiet", "details", "help"];
+/// The commands besides the lanes that show progress.
+const WITH_PROGRESS: [&str; 4] = ["plan", "compare", "calibrate-dlio", "datagen"];
+/// The commands besides the lanes whose screens can leave something out.
+const WITH_DETAILS: [&str; 7] =
+    ["plan", "compare", "report", "report show", "doctor", "workloads", "submission check"];
+/// Options that `-h` lists wherever a command has them.
+const ALWAYS: [&str; 3] = ["quiet", "details", "help"];
 
 /// Arranges the options of the command line for its help.
-pub(crate) fn arranged(mut line: Command) -> Command {
-    // Among the options of commands they stand where results are shown.
-    for id in ["quiet", "details"] {
-        line = line.mut_arg(id, |option| option.help_heading("Results"));
-    }
+pub(crate) fn arranged(line: Command) -> Command {
     let groups = groups(&line);
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\n\
@@ -92,22 +93,45 @@ fn arranged_command(mut command: Command, name: &str) -> Command {
         _ if is_of_lane && name != "gds" => &[Format::Gdsio],
         _ => &[],
     };
-    if !refused.is_empty() {
-        let formats = formats_without(refused);
-        command = command.mut_arg("format", |option| option.value_parser(formats));
+    let has_reports = is_of_lane || ["compare", "plan", "report", "report show"].contains(&name);
+    command = command.mut_args(|option| match (option.get_id().as_str(), has_reports) {
+        ("format", true) => {
+            let listed = names_without(refused);
+            let option = option.value_parser(formats_without(refused)).hide_possible_values(true);
+            option.help(format!("Output format: {listed} [default: text]"))
+        }
+        ("format", false) => option.value_name("text|json").hide_possible_values(true),
+        _ => option,
+    });
+    if is_of_lane || WITH_PROGRESS.contains(&name) {
+        command = command.arg(flag("quiet", "Hide progress").short('q'));
+    }
+    if is_of_lane || WITH_DETAILS.contains(&name) {
+        command = command.arg(flag("details", "Print all columns, settings and warnings"));
     }
     if is_of_lane {
         // A plan has no result.
         let of_results = ["output", "baseline", "tag"];
         command = command.mut_arg("dry_run", |option| option.conflicts_with_all(of_results));
     }
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print help");
     match USUAL.iter().find(|(usual, _)| *usual == name) {
-        Some((_, usual)) => short(command, usual),
-        None => command,
+        Some((_, usual)) => {
+            let help = help.help("Print the usual options; --help prints all");
+            short(command.disable_help_flag(true).arg(help.long_help("Print help")), usual)
+        }
+        None if command.is_disable_help_flag_set() => command,
+        None => command.disable_help_flag(true).arg(help),
     }
 }
 
-/// The name of an option as typed, or that of an argument without one.
+/// A flag among the options of results.
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    let flag = Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    flag.help_heading("Results").display_order(0)
+}
+
+/// The name of an option as typed, or the argument's, if it has none.
 fn name_of(option: &Arg) -> &str {
     option.get_long().unwrap_or(option.get_id().as_str())
 }
@@ -116,7 +140,7 @@ fn name_of(option: &Arg) -> &str {
 fn short(command: Command, usual: &str) -> Command {
     command.mut_args(|option| {
         let name = name_of(&option);
-        let is_listed = usual.split(' ').any(|one| one == name) || OF_ALL.contains(&name);
+        let is_listed = usual.split(' ').any(|one| one == name) || ALWAYS.contains(&name);
         option.hide_short_help(!is_listed)
     })
 }
@@ -167,13 +191,13 @@ mod tests {
         for (command, listed) in
             [("gds", true), ("report show", true), ("report", false), ("train", false)]
         {
-            assert_eq!(help(command, "--help").contains("- gdsio:"), listed, "{command}");
+            assert_eq!(help(command, "--help").contains("gdsio,"), listed, "{command}");
         }
         for command in ["checkpoint", "compare", "plan"] {
             let long = help(command, "--help");
-            assert!(!long.contains("- gdsio:") && long.contains("- csv:"), "{long}");
+            assert!(!long.contains("gdsio,") && long.contains("csv, "), "{long}");
         }
-        assert!(!help("compare", "--help").contains("- svg:"));
+        assert!(!help("compare", "--help").contains("svg ["));
     }
 
     #[test]

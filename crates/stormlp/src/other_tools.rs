@@ -1,5 +1,5 @@
-//! Leads what people type out of habit, such as options of fio or of another command of ours, to what
-//! does the same.
+//! Leads options that people type out of habit, such as fio's or another command's of ours, to our
+//! equivalents.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use stormlp_core::shell::shell_word;
 use stormlp_kvcache::plan::Model;
 
-/// Options of fio, and what does the same in `stormlp gds`.
-const OPTIONS: [(&[&str], &str); 24] = [
+/// Options of fio, and their equivalents in `stormlp gds`.
+const OPTIONS: [(&[&str], &str); 30] = [
     (&["rw", "readwrite"], "--op"),
     (&["rwmixread", "rwmixwrite"], "--read-percent, which counts the reads"),
     (&["bs", "blocksize"], "--io-size"),
@@ -19,10 +19,16 @@ const OPTIONS: [(&[&str], &str); 24] = [
     (&["runtime"], "--duration"),
     (&["time_based"], "--duration, a time such as 5s or passes such as 2x"),
     (&["ramp_time"], "--warmup"),
-    (&["rate_iops"], "--throttle iops=N, which also marks the result as that of slowed storage"),
+    (&["rate_iops"], "--throttle iops=N, which also marks the result as slowed"),
     (&["rate"], "--throttle read=100MB/s,write=100MB/s, which also marks the result"),
     (&["loops"], "--duration 2x for two passes"),
     (&["size", "filesize"], "--file-size"),
+    (&["nrfiles"], "--threads, each with one file"),
+    (&["refill_buffers", "scramble_buffers"], "--tune regenerate=yes"),
+    (&["zero_buffers"], "--fill zero"),
+    (&["numa_cpu_nodes", "numa_mem_policy"], "--tune numa=N"),
+    (&["name"], "--tag name=VALUE"),
+    (&["log_avg_msec", "write_bw_log", "livecsv"], "--output FILE.series.csv"),
     (&["filename"], "--file"),
     (&["directory"], "--dir"),
     (&["direct"], "--path cpu with 1, --path buffered with 0"),
@@ -30,38 +36,90 @@ const OPTIONS: [(&[&str], &str); 24] = [
     (&["end_fsync", "fsync_on_close"], "--fsync"),
     (&["invalidate"], "--cache cold with 1, --cache as-is with 0"),
     (&["randseed", "randrepeat"], "--tune seed=N"),
-    (&["cpus_allowed", "cpumask"], "--cpus"),
+    (&["cpus_allowed", "cpumask"], "--tune cpus=LIST"),
     (&["gpu_dev_ids"], "--device"),
     (&["output", "output_format"], "--output FILE, whose ending chooses the format"),
 ];
 
-/// Options of mlpstorage and elbencho, and what does the same here.
-const OF_OTHERS: [(&[&str], &str); 18] = [
+/// Options of mlpstorage, elbencho and of other places here, and our equivalents.
+const OF_OTHERS: [(&[&str], &str); 39] = [
     (&["json"], "--format json"),
+    (&["csv"], "--format csv"),
     (&["num-accelerators", "max-accelerators"], "--accelerators"),
     (&["accelerator-type"], "--accelerator"),
     (&["num-client-hosts", "client-hosts"], "--hosts"),
     (&["client-host-memory-in-gb"], "--host memory=512GiB, for each host"),
     (&["num-processes"], "--ranks"),
+    (&["num-checkpoints-write", "writes"], "--saves"),
+    (&["num-checkpoints-read", "reads"], "--restores"),
     (&["num-files-train"], "--files"),
-    (&["checkpoint-folder"], "--dir"),
-    (&["data-dir"], "--dir"),
-    (&["cache-dir"], "--dir"),
-    (&["block"], "--io-size"),
-    (&["timelimit"], "--duration"),
+    (&["num-users"], "--users"),
+    (&["memory"], "--buffer-memory"),
+    (&["cpu-mem-gb", "memory"], "--cpu-cache"),
+    (&["max-concurrent-allocs"], "--tune concurrent-writes=N"),
+    (&["loops", "repeat", "trials"], "--runs"),
+    (&["batch-size"], "--params reader.batch_size=N"),
+    (&["read-threads"], "--params reader.read_threads=N"),
+    (&["checkpoint-folder", "data-dir", "cache-dir", "dirs"], "--dir"),
+    (&["block", "chunk-size"], "--io-size"),
+    (&["streams", "depth"], "--queue-depth"),
+    (&["timelimit", "infloop"], "--duration"),
+    (&["passes"], "--duration 2x for two passes"),
+    (&["rwmixpct"], "--read-percent"),
     (&["write"], "--op write"),
     (&["read"], "--op read"),
     (&["rand"], "--op randread"),
+    (&["cufile", "gdsbufreg"], "--path gds"),
+    (&["cuhostbufreg"], "--path cpu-gpu"),
     (&["gpuids"], "--device"),
+    (&["cold", "dropcache"], "--cache cold"),
+    (&["sync"], "--fsync end"),
+    (&["numa", "zones"], "--tune numa=N"),
+    (&["cpus", "cores"], "--tune cpus=LIST"),
+    (&["seed"], "--tune seed=N"),
+    (&["engine"], "--tune engine=NAME"),
     (&["delfiles"], "--clean"),
+    (&["profile"], "--edition"),
+    (&["verbose", "lat", "latpercent"], "--details"),
     (
         &["csvfile", "jsonfile", "resfile", "export"],
         "--output FILE, whose ending chooses the format",
     ),
 ];
 
-/// Commands that people look for, and what they are called here.
-const COMMANDS: [(&str, &str); 4] = [
+/// Options that no option of ours corresponds to, and the way to the same result.
+const ADVICE: [(&[&str], &str); 4] = [
+    (
+        &["hosts", "hostsfile", "hostfile", "num-processes", "exec-type", "mpi-params"],
+        "a launcher starts one process per host: `stormlp launch h1,h2` shows how",
+    ),
+    (&["allow-run-as-root", "oversubscribe"], "give it to mpirun, before stormlp"),
+    (&["group_reporting", "thread"], "leave it out: all threads are reported together"),
+    (&["version"], "`stormlp --version` shows it"),
+];
+
+/// Arguments that complete a command without any.
+const EXAMPLES: [(&str, &str); 7] = [
+    ("train", "train unet3d`; `stormlp workloads` lists the workloads"),
+    ("datagen", "datagen unet3d`; `stormlp workloads` lists the workloads"),
+    ("datasize", "datasize unet3d`; `stormlp workloads` lists the workloads"),
+    ("checkpoint", "checkpoint llama3-8b`; `stormlp workloads` lists the models"),
+    ("launch", "launch h1,h2`"),
+    ("submission check", "submission check results/`"),
+    ("kvcache replay", "kvcache replay mooncake.jsonl`"),
+];
+
+/// Commands that people look for, and their names here.
+const COMMANDS: [(&str, &str); 13] = [
+    ("training", "train"),
+    ("checkpointing", "checkpoint"),
+    ("kv-cache", "kvcache"),
+    ("history", "report"),
+    ("list", "workloads"),
+    ("fio", "gds"),
+    ("elbencho", "gds"),
+    ("validate", "submission check"),
+    ("reportgen", "report"),
     ("calibrate", "calibrate-dlio"),
     ("system-yaml", "submission describe"),
     ("man", "generate man"),
@@ -71,11 +129,14 @@ const COMMANDS: [(&str, &str); 4] = [
 /// gdsio's options of one letter, where they are no options of ours.
 const OF_GDSIO: &str = "dwsixIfDkTVRoumGyFntp";
 
-/// Values that other tools have for options of ours, and what does the same here.
-const VALUES: [(&str, &str, &str); 9] = [
+/// Values that other tools have for options of ours, and our equivalents.
+const VALUES: [(&str, &str, &str); 12] = [
     ("--op", "rw", "--op read --read-percent 50"),
     ("--op", "readwrite", "--op read --read-percent 50"),
     ("--op", "randrw", "--op randread --read-percent 50"),
+    ("--engine", "libaio", "--engine uring"),
+    ("--engine", "io_uring", "--engine uring"),
+    ("--engine", "sync", "--engine psync"),
     ("--path", "direct", "--path cpu, which opens files with O_DIRECT"),
     ("--path", "odirect", "--path cpu, which opens files with O_DIRECT"),
     ("--path", "libaio", "--path cpu --engine uring --queue-depth N"),
@@ -105,24 +166,28 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str, words: &[String]) 
         ErrorKind::MissingRequiredArgument if command == "report show" => {
             Some("`stormlp report` lists the reports".to_string())
         }
+        ErrorKind::MissingRequiredArgument => {
+            let lacks = |error: &clap::Error| match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::Strings(all)) => {
+                    all.first().is_some_and(|one| one.starts_with('<'))
+                }
+                _ => false,
+            };
+            let known = EXAMPLES.iter().find(|(known, _)| *known == command && lacks(error));
+            known.map(|(_, line)| format!("for example `stormlp {line}"))
+        }
         ErrorKind::InvalidSubcommand => {
             let typed = text(ContextKind::InvalidSubcommand);
             let known = COMMANDS.iter().find(|(theirs, _)| *theirs == typed);
-            let all = crate::cli::command();
-            let within = find(&all, command).unwrap_or(&all);
-            let names: Vec<&str> = within.get_subcommands().map(Command::get_name).collect();
-            let example = match Model::named(&typed) {
-                Ok(_) => format!(", such as `stormlp kvcache serving {typed}`"),
-                Err(_) => String::new(),
-            };
-            Some(match known {
-                Some((_, ours)) => format!("`stormlp {ours}` does this"),
-                None => format!("use one of {}{example}", names.join(", ")),
-            })
+            if known.is_some() {
+                error.remove(ContextKind::SuggestedSubcommand);
+            }
+            let known = known.map(|(_, ours)| format!("`stormlp {ours}` does this"));
+            Some(known.unwrap_or_else(|| names_in(command, &typed)))
         }
         _ => None,
     };
-    // clap's own advice is to take an unknown option for a value, which is never meant.
+    // clap advises to treat an unknown option as a value, which is never meant.
     if error.kind() == ErrorKind::UnknownArgument {
         error.remove(ContextKind::Suggested);
     }
@@ -133,8 +198,20 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str, words: &[String]) 
     }
 }
 
-/// What `unknown` is in `command`: one of its own options or arguments, misspelt, an option of another
-/// tool, or of another command of ours.
+/// The commands that `command` has, where none is called `typed`.
+fn names_in(command: &str, typed: &str) -> String {
+    let all = crate::cli::command();
+    let within = find(&all, command).unwrap_or(&all);
+    let names: Vec<&str> = within.get_subcommands().map(Command::get_name).collect();
+    let example = match Model::named(typed) {
+        Ok(_) => format!(", such as `stormlp kvcache serving {typed}`"),
+        Err(_) => String::new(),
+    };
+    format!("use one of {}{example}", names.join(", "))
+}
+
+/// The meaning of `unknown` in `command`: one of its options or arguments, misspelt, an option of
+/// another tool, or of another command of ours.
 fn for_option(unknown: &str, command: &str) -> Option<String> {
     let name = unknown.trim_start_matches('-');
     let dashed = name.replace('_', "-");
@@ -142,40 +219,75 @@ fn for_option(unknown: &str, command: &str) -> Option<String> {
         return Some(format!("{unknown} is --{dashed} here"));
     }
     if command == "gds" && !unknown.starts_with("--") && OF_GDSIO.contains(name) {
-        return Some(format!("{unknown} is gdsio's: `stormlp gdsio` takes gdsio's own arguments"));
+        return Some(format!("{unknown} is gdsio's: `stormlp gdsio` accepts gdsio's arguments"));
     }
     if command == "report" && !unknown.starts_with('-') {
         return Some("`stormlp report show PATH...` shows several reports".to_string());
     }
-    if let Some(argument) = argument(command, name) {
+    if ["starter", "full"].contains(&unknown) && has(command, "generate") {
+        return Some(format!("use --generate={unknown}"));
+    }
+    let (key, value) = unknown.trim_start_matches(['-', '+']).split_once('=').unwrap_or((name, ""));
+    let is_key = !unknown.starts_with('-') && !value.is_empty() || key.starts_with("workload.");
+    if is_key && argument(command, key).is_none() && has(command, "params") {
+        let key = key.trim_start_matches("workload.");
+        let value = if value.is_empty() { "VALUE" } else { value };
+        return Some(format!("use --params {key}={value}, once per key"));
+    }
+    let names_workload = argument(command, "workload").filter(|_| name == "model");
+    if let Some(argument) = argument(command, key).or(names_workload) {
         return Some(format!("give {argument} alone, without {unknown}"));
     }
-    let theirs = OPTIONS.iter().chain(&OF_OTHERS);
-    let theirs = theirs.filter(|(theirs, _)| theirs.contains(&name)).map(|(_, ours)| *ours);
-    let is_here = |ours: &&str| {
-        has(command, ours.trim_start_matches('-').split([' ', ',']).next().unwrap_or_default())
+    elsewhere(unknown, name, command)
+}
+
+/// The equivalent of an option of another tool or another command.
+fn elsewhere(unknown: &str, name: &str, command: &str) -> Option<String> {
+    let named = |entry: &&(&[&str], &'static str)| entry.0.contains(&name);
+    let of_fio = OPTIONS.iter().find(named).map(|(_, ours)| *ours);
+    let mut theirs = OPTIONS.iter().chain(&OF_OTHERS).filter(named).map(|(_, ours)| *ours);
+    let is_here = |ours: &&str| match ours.strip_prefix("--tune ") {
+        Some(key) => tunes(command, key),
+        None => has(command, first_word(ours)),
     };
-    if let Some(ours) = theirs.clone().find(is_here) {
+    if let Some(ours) = theirs.find(is_here) {
         return Some(format!("{unknown} is {ours} here"));
     }
+    let advice = ADVICE.iter().find(|(theirs, _)| theirs.contains(&name));
+    if let Some((_, advice)) = advice.filter(|_| unknown.starts_with("--")) {
+        return Some(format!("{unknown}: {advice}"));
+    }
     let all = crate::cli::command();
-    if theirs.clone().next().is_none() && all.find_subcommand(name).is_some() {
+    if of_fio.is_none() && all.find_subcommand(name).is_some() {
         return Some(format!("`stormlp {name}` is a command"));
     }
     let owners: Vec<String> = commands(&all)
         .filter(|(_, owner)| bears(owner, name) && unknown.starts_with("--"))
         .map(|(owner, _)| owner)
         .collect();
-    match (owners.as_slice(), theirs.clone().next()) {
+    match (owners.as_slice(), of_fio) {
         ([], None) => None,
         ([], Some(ours)) => Some(format!(
             "{unknown} is fio's; `stormlp gds` measures as fio does: there it is {ours}"
         )),
         (owners, _) => Some(format!(
-            "{unknown} is an option of {}; `stormlp {command} --help` lists those of {command}",
+            "{unknown} is an option of {}; `stormlp {command} --help` lists the options of {command}",
             owners.join(", ")
         )),
     }
+}
+
+/// The name of the option that an answer begins with.
+fn first_word(answer: &str) -> &str {
+    answer.trim_start_matches('-').split([' ', ',']).next().unwrap_or_default()
+}
+
+/// Whether `command` has the key of `--tune` that a setting sets, as `--tune help` lists it.
+fn tunes(command: &str, setting: &str) -> bool {
+    let key = format!("  {} <", setting.split('=').next().unwrap_or_default());
+    let words = ["stormlp"].into_iter().chain(command.split(' ')).chain(["x", "--tune", "help"]);
+    let listed = crate::cli::Cli::parsed(words).err();
+    listed.is_some_and(|keys| keys.to_string().contains(&key))
 }
 
 /// The command line with a `--params` before each of its values, if some `words` lack one.
@@ -249,10 +361,13 @@ mod tests {
     fn every_answer_names_options_that_exist() {
         let answers = OPTIONS.iter().map(|(_, ours)| *ours);
         for (_, ours) in OF_OTHERS {
-            let first = ours.trim_start_matches('-').split([' ', ',']).next().unwrap();
+            let first = first_word(ours);
             let all = crate::cli::command();
             let mut commands = all.get_subcommands();
             assert!(commands.any(|command| has(command.get_name(), first)), "{ours}");
+            let key = ours.strip_prefix("--tune ");
+            let tuned = ["gds", "datagen", "kvcache mlperf"];
+            assert!(key.is_none_or(|key| tuned.iter().any(|one| tunes(one, key))), "{ours}");
         }
         for ours in answers.chain(VALUES.iter().map(|(.., ours)| *ours)) {
             for word in ours.split([' ', ',']).filter_map(|word| word.strip_prefix("--")) {
@@ -265,7 +380,7 @@ mod tests {
     fn options_of_fio_are_answered_where_they_are_typed() {
         for (unknown, command, expected) in [
             ("--iodepth", "gds", "--iodepth is --queue-depth here"),
-            ("-w", "gds", "`stormlp gdsio` takes gdsio's own arguments"),
+            ("-w", "gds", "`stormlp gdsio` accepts gdsio's arguments"),
             ("--workload", "train", "give WORKLOAD alone, without --workload"),
             ("--num-accelerators", "train", "--num-accelerators is --accelerators here"),
             ("--block", "gds", "--block is --io-size here"),

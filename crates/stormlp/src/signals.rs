@@ -40,7 +40,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
             .context("cannot install a signal handler")?;
     }
     stormlp_transfer::signals::handle_on_thread(&SIGNALS)
-        .context("no thread could be started that takes signals")
+        .context("no thread for signals could be started")
         .map_err(Failure::machine)?;
     Ok(stop)
 }

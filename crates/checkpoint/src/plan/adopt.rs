@@ -40,7 +40,7 @@ pub(super) fn unmarked(
             if first.get_or_insert_with(|| marker.files.clone()) == &marker.files {
                 Ok(marker)
             } else {
-                let why = "its files differ in size from those of the first";
+                let why = "its files differ in size from the first one's";
                 Err(MarkerError::Unlike(why.to_string()))
             }
         });
@@ -123,7 +123,7 @@ pub(super) fn problems(
 ) {
     if request.verify && adopted(facts).next().is_some() {
         problems.plan(
-            "--verify: these checkpoints were made by others, so their expected content is unknown",
+            "--verify: these checkpoints were not written by stormlp, so their expected content is unknown",
             "leave --verify out: file sizes are checked anyway",
         );
     }
@@ -139,7 +139,7 @@ pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<
         Warning::new(
             WarningKind::EarlierCheckpoints,
             format!(
-                "{} in {} {} made by others: file names and sizes match {}, content is not \
+                "{} in {} {} made by another program: file names and sizes match {}, content is not \
                  checked",
                 named(&steps),
                 plan.folder_names(),

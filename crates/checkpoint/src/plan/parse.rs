@@ -12,7 +12,7 @@ use stormlp_core::workload_file::Key::{Ignored, OnlyAs, OrMinusOne, SetBy, Used}
 use stormlp_core::workload_file::{Field, KeyNote, Table, WorkloadError, count, number, wants};
 
 const TRAINING: &str = "it shapes training";
-const UNUSED: &str = "nothing here depends on it";
+const UNUSED: &str = "no figure here depends on it";
 
 static KEYS: Table<CheckpointWorkload> =
     Table { keys: ALL, section_aliases: &[("data_reader", "reader"), ("workload", "")] };

@@ -12,7 +12,7 @@ use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::CommandLine;
-use stormlp_core::transport::{Devices, EngineChoice, Requirement, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Requirement};
 use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::units::{parse_bytes, parse_seconds};
 use stormlp_core::verify::Verify;
@@ -23,7 +23,7 @@ use stormlp_core::verify::Verify;
 #[derive(clap::Args)]
 #[serde(default)]
 pub struct CheckpointRequest {
-    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file of DLIO
+    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a YAML file of DLIO
     #[arg(value_name = "MODEL|FILE.yaml")]
     pub model: String,
 
@@ -33,7 +33,7 @@ pub struct CheckpointRequest {
     #[serde(skip)]
     pub workload: CheckpointWorkload,
 
-    /// The command as it was typed, for advice. It is not saved: the head of a report has it.
+    /// The command as it was typed, for advice. It is not saved: the head of a report holds it.
     #[arg(skip)]
     #[serde(skip)]
     pub command: CommandLine,
@@ -42,11 +42,11 @@ pub struct CheckpointRequest {
     #[arg(long, conflicts_with = "mlperf_output")]
     pub dry_run: bool,
 
-    /// Fraction of the checkpoint: auto, or up to 1 [default: auto]
+    /// Fraction of the checkpoint, up to 1 [default: auto]
     #[arg(long, value_name = "auto|FACTOR", help_heading = "Size")]
     pub scale: Option<ScaleChoice>,
 
-    /// Number of ranks; 8/64 for the first 8 of 64 [default: all of the model]
+    /// Ranks; 8/64 for the first 8 of 64 [default: all of the model]
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub ranks: Option<Ranks>,
 
@@ -54,12 +54,12 @@ pub struct CheckpointRequest {
     #[arg(long, help_heading = "Size")]
     pub closed: bool,
 
-    /// Number of saves [default: 10; 2 when scaled]
+    /// Saves [default: 10; 2 when scaled]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(..))]
     pub saves: Option<u32>,
 
-    /// Number of restores; with --saves 0 of existing checkpoints [default: 10; 2 when scaled]
+    /// Restores [default: 10; 2 when scaled]
     #[arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(..))]
     pub restores: Option<u32>,
@@ -96,13 +96,13 @@ pub struct CheckpointRequest {
     #[arg(long, help_heading = "Order")]
     pub verify: bool,
 
-    /// Checks of objects: none, size (sizes and ETags), crc (checksums too)
+    /// Checks of objects: none, size, crc
     #[arg(long, value_name = "HOW", help_heading = "Order", default_value = "size",
         value_parser = Verify::of_objects)]
     pub checksum: Verify,
 
-    /// MLPerf Storage edition: 2.0, 3.0, native [default: 2.0]
-    #[arg(long, value_name = "EDITION", help_heading = "Order")]
+    /// MLPerf Storage edition [default: 2.0]
+    #[arg(long, value_name = "2.0|3.0|native", help_heading = "Order")]
     pub edition: Option<CheckpointProfile>,
 
     /// Include the overhead of MLPerf's client, from `stormlp calibrate-dlio`
@@ -115,29 +115,29 @@ pub struct CheckpointRequest {
     pub calibrated: Option<CheckpointClient>,
 
     /// Folder, or s3://bucket/prefix; repeatable [default: ./stormlp-data/checkpoint/MODEL]
-    #[arg(short, long = "dir", value_name = "DIR", help_heading = "Transfers",
+    #[arg(short = 'd', long = "dir", value_name = "DIR", help_heading = "Transfers",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub folders: Vec<Location>,
 
-    /// When to sync files: per-file, per-checkpoint, none [default: per-file]
+    /// When to sync: per-file, per-checkpoint, none [default: per-file]
     #[arg(long, value_name = "POLICY", help_heading = "Transfers")]
     pub fsync: Option<FsyncPolicy>,
 
-    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch
+    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async, gds-batch
     #[arg(long, value_name = "PATH", help_heading = "Transfers",
         default_value = "buffered", value_parser = path)]
     pub path: PathKind,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
+    /// auto, uring, tokio-uring, psync
     #[arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")]
     pub engine: EngineChoice,
 
-    /// GPUs, assigned to ranks round-robin: cuda:0, cuda:0,cuda:1, all; or host to emulate one
-    /// [default: first GPU, otherwise host]
+    /// GPUs: cuda:0, cuda:0,cuda:1, all; or host to emulate one [default: first GPU, otherwise
+    /// host]
     #[arg(long, value_name = "LIST", help_heading = "Transfers")]
     pub device: Option<Devices>,
 
-    /// Fail if a path of cuFile falls back: gds
+    /// Fail if cuFile falls back
     #[arg(long, value_name = "gds", help_heading = "Transfers", value_parser = Requirement::of_cufile)]
     pub require: Option<Requirement>,
 
@@ -151,15 +151,11 @@ pub struct CheckpointRequest {
         help_heading = "Transfers", value_parser = parse_bytes)]
     pub io_size: Option<u64>,
 
-    /// File format: raw, torch (for torch.load) [default: raw]
+    /// File format [default: raw]
     #[arg(long, value_name = "raw|torch", help_heading = "Transfers")]
     pub container: Option<Container>,
 
-    /// The placement of threads and buffers.
-    #[command(flatten)]
-    pub threading: Threading,
-
-    /// Each host has its own folders, such as on local drives
+    /// Folders are local to each host
     #[arg(long, help_heading = "Several hosts", display_order = LAST)]
     pub local_storage: bool,
 
@@ -241,7 +237,7 @@ impl CheckpointRequest {
         if self.closed { command } else { command.with("--scale", scale) }
     }
 
-    /// The default request: what `stormlp checkpoint MODEL` does without further options.
+    /// The default request: `stormlp checkpoint MODEL` without further options.
     pub fn plain(workload: CheckpointWorkload, folder: Location) -> Self {
         let model = workload.name.clone();
         let command = CommandLine::new(["stormlp", "checkpoint", &model]);

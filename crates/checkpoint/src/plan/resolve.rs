@@ -132,7 +132,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     let refused: [(bool, String, &str); 9] = [
         (
             request.local_storage && !request.is_saving(),
-            "--local-storage: each host has only its own ranks' files, which only the run that wrote \
+            "--local-storage: each host has only its ranks' files, which only the run that wrote \
              them can restore"
                 .to_string(),
             "leave out --saves 0: restores come from storage anyway, unless --cache is as-is",
@@ -163,7 +163,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         (restores > MOST_CHECKPOINTS, format!("{restores} restores"), "use --restores with 100000 at most"),
         (
             (request.saves, request.restores) == (Some(0), Some(0)),
-            "0 saves and 0 restores: there is nothing to do".to_string(),
+            "0 saves and 0 restores: there is no work".to_string(),
             "use --saves or --restores with at least 1, or --dry-run",
         ),
         (

@@ -192,7 +192,7 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
     let what = format!("{asked} requested; {there} {are} available");
     if plan.writes > 0 {
         problems.plan(
-            format!("{what}: a run that saves can only restore its own checkpoints"),
+            format!("{what}: a run that saves can only restore the checkpoints that it saved"),
             format!("use --restores {there}, or more --saves or --keep"),
         );
         return;
@@ -212,7 +212,7 @@ pub(super) fn warnings(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Wa
         warnings.push(Warning::new(
             WarningKind::EarlierCheckpoints,
             format!(
-                "once this run has a whole checkpoint, those of {} in {} are removed",
+                "once this run has a whole checkpoint, the checkpoints of {} in {} are removed",
                 plan.removed_runs.join(", "),
                 plan.folder_names(),
             ),

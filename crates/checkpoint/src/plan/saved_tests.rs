@@ -16,7 +16,7 @@ fn with_saved(there: &CheckpointRequest, runs: u32, steps: u32) -> CheckpointFac
     facts
 }
 
-/// What the plan says about earlier checkpoints.
+/// The plan's warning about earlier checkpoints.
 fn told(plan: &CheckpointPlan) -> &str {
     let mut warnings = plan.warnings.iter();
     let told = warnings.find(|note| note.kind == WarningKind::EarlierCheckpoints);
@@ -37,7 +37,7 @@ fn a_save_removes_earlier_runs_of_the_model_at_any_scale_and_reports_it() {
     let plan = |request: &CheckpointRequest| plan(request, &facts);
     assert_eq!(
         told(&plan(&next)),
-        "once this run has a whole checkpoint, those of run1, run2 in ckpt are removed"
+        "once this run has a whole checkpoint, the checkpoints of run1, run2 in ckpt are removed"
     );
     assert_eq!(plan(&next).run, "run3");
     next.keep_last = Some(2);
@@ -253,7 +253,7 @@ fn earlier_runs_make_room_once_the_first_checkpoint_is_whole() {
     let one = plan(&ten, &facts).total_bytes;
     facts.folders[0].free_bytes = Some(one + (16 << 20));
     assert_eq!(whats(&ten, &facts), Vec::<String>::new());
-    // The first one needs room beside them.
+    // The first one needs room in addition to them.
     facts.folders[0].free_bytes = Some(one + (16 << 20) - 1);
     let resolution = resolve(&ten, &host(), &facts);
     let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
@@ -274,7 +274,7 @@ fn earlier_runs_make_room_once_the_first_checkpoint_is_whole() {
         remedy.contains(&format!("--keep-last 1, which removes {} of", gib(10 * one))),
         "{remedy}"
     );
-    // A scaled run takes half of what it finds.
+    // A scaled run uses half of the free space.
     let again = plan(&request("llama3-8b"), &facts);
     assert!(again.is_scaled() && again.writes == 2);
     assert!(again.total_bytes <= 9 * one / 2, "{}", again.peak_bytes);

@@ -66,7 +66,7 @@ pub(super) fn decide(
         shares: ranks,
         require_gds: request.require.is_some(),
         wait: request.tune.machine.wait,
-        threading: &request.threading,
+        threading: &request.tune.machine.threading,
     };
     let bare = transport::decide(asked, host, problems);
     let cpus = bare.placement.cpu_count(host);

@@ -33,8 +33,7 @@ fn about_the_plan(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning
         (
             plan.client.is_some() && plan.profile == CheckpointProfile::V3,
             WarningKind::NotComparable,
-            "--client-overhead adds the time of v2.0's DLIO: that of v3.0's is not known"
-                .to_string(),
+            "--client-overhead adds the time of v2.0's DLIO: v3.0's is not known".to_string(),
             "use --edition 2.0, or leave --client-overhead out",
         ),
         (
@@ -72,7 +71,7 @@ fn about_saves(plan: &CheckpointPlan) -> Vec<Warning> {
         (
             plan.fsync == FsyncPolicy::None,
             WarningKind::NotDurable,
-            "nothing is synced: a save ends when the page cache has it, not the storage".to_string(),
+            "files are not synced: a save ends when the page cache has it, not the storage".to_string(),
             "use --fsync per-file for checkpoints that survive a crash",
         ),
         (

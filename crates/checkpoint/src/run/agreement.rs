@@ -219,7 +219,7 @@ fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Fail
     if !ranks.is_multiple_of(count) {
         plan.warnings.push(Warning::new(
             WarningKind::Hosts,
-            format!("{ranks} ranks on {count} hosts: some hosts have one more than others"),
+            format!("{ranks} ranks on {count} hosts: some hosts have one more"),
             "use a number of hosts that divides the ranks",
         ));
     }
@@ -231,12 +231,11 @@ fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Fail
 /// Request fields that may differ between hosts: each may have the workload's file elsewhere.
 const APART: [&str; 1] = ["model"];
 /// Names of request fields that differ from their keys.
-const NAMES: [(&str, &str); 5] = [
+const NAMES: [(&str, &str); 4] = [
     ("io_size", "option --io-size"),
     ("folders", "option --dir"),
     ("overlap_step_seconds", "option --overlap-step"),
     ("pause_seconds", "option --pause"),
-    consistency_fields::OF_THREADS,
 ];
 
 /// The part of `request` that must be equal on all hosts. It is taken before a seed is drawn: each

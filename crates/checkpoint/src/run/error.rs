@@ -76,7 +76,7 @@ impl CheckpointError {
     pub(super) fn remedy(&self) -> &str {
         match self {
             Self::Fault(Fault::NoSpace { .. }) => {
-                "free some space or use another --dir; the checkpoint is not saved, others are \
+                "free some space or use another --dir; the checkpoint is not saved, earlier ones are \
                  untouched"
             }
             Self::Fault(Fault::DataLoss { .. }) => {
@@ -88,7 +88,7 @@ impl CheckpointError {
             }
             Self::Fault(Fault::ThreadGroup(ThreadGroupError::Panicked(_))) => {
                 "please report it with the command and stormlp's output; a checkpoint that \
-                 was being saved is discarded, others are untouched"
+                 was being saved is discarded, earlier ones are untouched"
             }
             Self::Fault(fault) => fault.remedy(),
             Self::Short { .. } => "save it again: the file is incomplete",

@@ -185,7 +185,7 @@ fn headline(report: &CheckpointReport) -> String {
         })
         .collect();
     let answer = match rates.is_empty() {
-        true => "measured nothing".to_string(),
+        true => "no measurement".to_string(),
         false => rates.join(", "),
     };
     let planned = report.plan.path();

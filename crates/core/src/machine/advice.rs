@@ -139,7 +139,7 @@ fn direct_storage(machine: &Machine, found: &mut Advice) {
         found.add(
             WarningKind::KnownIssue,
             "ext4 is mounted without `data=ordered` among its options",
-            "cuFile takes its direct path on ext4 only when the option is given at mount",
+            "cuFile uses its direct path on ext4 only when the option is given at mount",
         );
     }
 }

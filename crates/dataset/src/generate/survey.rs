@@ -213,7 +213,7 @@ fn refuse_changed(
             };
             let what = format!(
                 "{} is {found}, not the file that stormlp made{others}; it was left alone, and \
-                 nothing was removed",
+                 no file was removed",
                 path.display()
             );
             let help = "move it away if it is yours, or remove it; then run the command again";

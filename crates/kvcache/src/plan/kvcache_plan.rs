@@ -62,7 +62,7 @@ pub struct Pass {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KvcachePlan {
-    /// What was asked for.
+    /// The request.
     pub request: KvcacheRequest,
     /// Whose workload this is.
     pub profile: Profile,

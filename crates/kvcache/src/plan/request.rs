@@ -94,7 +94,7 @@ pub struct KvcacheRequest {
     #[serde(flatten)]
     pub run: RunRequest,
 
-    /// The command as it was typed, for advice. It is not saved: the head of a report has it.
+    /// The command as it was typed, for advice. It is not saved: the head of a report holds it.
     #[serde(skip)]
     pub command: CommandLine,
 

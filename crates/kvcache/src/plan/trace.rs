@@ -165,7 +165,7 @@ impl TraceReader {
     /// object in memory, a request without tokens.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn line(&mut self, text: &str) -> Result<Option<TraceEntry>, TraceError> {
         self.line += 1;
         self.entry(text.trim_end_matches(['\n', '\r']))

@@ -90,7 +90,7 @@ impl KvcacheError {
         Failure::new(cause, self).with_help(remedy)
     }
 
-    /// What the user can do now.
+    /// The next step for the user.
     pub(super) fn remedy(&self) -> &str {
         match self {
             Self::Fault(Fault::NoSpace { .. }) => {

@@ -152,7 +152,7 @@ impl RunFolder {
             seen: Vec::new(),
             on_unit,
         };
-        // All hosts meet at the end. On an error the run ends regardless of the others.
+        // All hosts meet at the end. On an error the run ends regardless of the other hosts.
         let ended = run.all().and_then(|()| run.edge());
         run.sum_up();
         let mut report = run.report;

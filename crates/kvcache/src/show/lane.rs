@@ -163,7 +163,7 @@ const APART: &[&str] = &[
 /// What a search has chosen, which is its answer.
 const FOUND: &[&str] = &["passes.workers", "serving.loaders", "transport.threads"];
 
-/// What follows from one option.
+/// Fields that follow from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("transport.chunk_bytes", "--io-size"),
     ("transport.requested_engine", "--engine"),

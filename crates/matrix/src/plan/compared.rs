@@ -62,7 +62,7 @@ const OF_A_RUN: [&str; 36] = [
     "request.tune.register",
     "request.engine",
     "request.tune.submit_batch",
-    "request.threading",
+    "request.tune.threading",
     "files.path",
     "files.folder",
     "files.file_system",

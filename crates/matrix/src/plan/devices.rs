@@ -28,7 +28,7 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts) -> Decided<()> {
                     "{path} is in use by the kernel: mounted, or part of a RAID or LVM; or another \
                      program has opened it exclusively"
                 ),
-                "no option overrides this: stop what uses it first, or name another device",
+                "no option overrides this: stop its users first, or name another device",
             ));
         }
         Some(DeviceContent::Unexamined(reason)) => {
@@ -55,7 +55,7 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts) -> Decided<()> {
             format!("={}", found.join(",")),
         ),
     };
-    let remedy = format!("add --destroy-data{option} if that is what you want");
+    let remedy = format!("add --destroy-data{option} if you want that");
     Err(Note::new(Cause::Plan, format!("{path} {fact}"), remedy))
 }
 

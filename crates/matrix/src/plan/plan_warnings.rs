@@ -109,7 +109,7 @@ fn lives_in_memory(plan: &MatrixPlan) -> Option<Warning> {
         WarningKind::FitsInMemory,
         format!(
             "these files live in memory ({kind}, {}): no cell reaches storage, and --cache cold \
-             has nothing to drop",
+             has no effect",
             place.display()
         ),
         "use a --dir or --file on the storage to measure",
@@ -125,7 +125,7 @@ fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
             WarningKind::NoEffect,
             format!(
                 "path {} makes blocking calls, so a queue depth of {} has one transfer in \
-                 flight and the others waiting",
+                 flight and the rest waiting",
                 deepest.transport.path, deepest.transport.queue_depth
             ),
             "use more --threads instead; its latencies include the wait",

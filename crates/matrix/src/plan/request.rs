@@ -14,7 +14,7 @@ use stormlp_core::location::names_object;
 use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{MemoryKind, PathKind};
-use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Requirement, Threading};
+use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Requirement};
 use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::units::ByteSize;
 use stormlp_core::units::{parse_seconds, parse_some_bytes};
@@ -168,14 +168,14 @@ pub enum SharedFile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(clap::Args)]
-#[command(next_help_heading = "The matrix (commas separate the entries of a list)")]
+#[command(next_help_heading = "Matrix (LIST: values separated by commas)")]
 pub struct MatrixRequest {
     /// Name of the report's folder: a preset's name, `matrix`, `knee`, `gdsio` or a job file's.
     #[arg(skip)]
     pub name: String,
 
-    /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu, cpu-async-gpu,
-    /// page-cache, s3, null, all, or auto: gds, cpu-gpu, page-cache [default: auto]
+    /// gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu, cpu-async-gpu,
+    /// page-cache, s3, null, all, auto [default: auto, which is gds,cpu-gpu,page-cache]
     #[arg(long = "path", value_name = "LIST", value_delimiter = ',')]
     pub paths: Vec<PathChoice>,
 
@@ -183,7 +183,7 @@ pub struct MatrixRequest {
     #[arg(skip)]
     pub optional_paths: bool,
 
-    /// Operations: read, write, randread, randwrite [default: read]
+    /// read, write, randread, randwrite [default: read]
     #[arg(long = "op", value_name = "LIST", value_delimiter = ',')]
     pub ops: Vec<Operation>,
 
@@ -202,11 +202,11 @@ pub struct MatrixRequest {
         value_delimiter = ',', value_parser = whole::<u32>(1..=MOST_IN_FLIGHT.into()))]
     pub queue_depths: Vec<u32>,
 
-    /// Preset matrix: quick, data-preparation, training, inference, full
+    /// quick, data-preparation, training, inference, full
     #[arg(long, value_name = "NAME", value_parser = preset_name)]
     pub preset: Option<String>,
 
-    /// Length of each cell: 5s, or 2x for two passes over the files [default: 5s]
+    /// Length of a cell: 5s, or 2x for two passes [default: 5s]
     #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
     pub duration: Option<CellSpan>,
 
@@ -219,7 +219,7 @@ pub struct MatrixRequest {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     pub runs: Option<u32>,
 
-    /// Find the smallest threads × queue depth that reaches 98 % of the peak throughput
+    /// Find the smallest threads × queue depth with 98 % of the peak throughput
     #[arg(long, conflicts_with = "preset")]
     pub find_knee: bool,
 
@@ -227,18 +227,18 @@ pub struct MatrixRequest {
     #[arg(long, value_name = "STATE", default_value = "cold")]
     pub cache: CacheState,
 
-    /// Percentage of reads in a mix of reads and writes
+    /// Percentage of reads in a mix
     #[arg(long, value_name = "PERCENT",
         value_parser = whole::<u8>(0..=100))]
     pub read_percent: Option<u8>,
 
-    /// Folder, file or block device, as --dir or --file
+    /// Folder, file or block device
     #[serde(skip)]
     #[arg(value_name = "PATH", value_parser = folder_or_prefix,
         conflicts_with_all = ["folders", "files", "jobs"])]
     pub targets: Vec<PathBuf>,
 
-    /// Folder with one file per thread, or s3://bucket/prefix; repeatable [default:
+    /// Folder with a file per thread, or s3://bucket/prefix; repeatable [default:
     /// ./stormlp-data/gds]
     #[serde(skip)]
     #[arg(short = 'd', long = "dir", value_name = "DIR", help_heading = "Files",
@@ -250,7 +250,7 @@ pub struct MatrixRequest {
     #[arg(long = "file", value_name = "FILE", help_heading = "Files", conflicts_with = "jobs")]
     pub files: Vec<PathBuf>,
 
-    /// Group of threads: dir=/mnt/a,device=cuda:0,numa=0,threads=8; repeatable
+    /// Thread group: dir=/mnt/a,device=cuda:0,numa=0,threads=8; repeatable
     #[arg(long = "job", value_name = "KEY=VALUE,…", help_heading = "Files")]
     pub jobs: Vec<JobRequest>,
 
@@ -258,7 +258,7 @@ pub struct MatrixRequest {
     #[arg(skip = "stormlp")]
     pub file_stem: String,
 
-    /// Size of each thread's file [default: existing files, otherwise 1 GiB; at most 8 GiB in total]
+    /// Size per thread [default: existing files, otherwise 1 GiB; at most 8 GiB in total]
     #[arg(long = "file-size", value_name = "SIZE",
         help_heading = "Files", value_parser = parse_some_bytes)]
     pub file_size_bytes: Option<u64>,
@@ -267,20 +267,20 @@ pub struct MatrixRequest {
     #[arg(skip)]
     pub shared_file: SharedFile,
 
-    /// Data to write: random (incompressible) or zero
+    /// Data to write: random, zero
     #[arg(long, value_name = "DATA", help_heading = "Files", default_value = "random")]
     pub fill: Fill,
 
-    /// Verify every byte read against the pattern written
+    /// Verify every byte read
     #[arg(long, help_heading = "Files")]
     pub verify: bool,
 
-    /// Checks of objects: none, size (sizes and ETags), crc (checksums too)
+    /// Checks of objects: none, size, crc
     #[arg(long, value_name = "HOW", help_heading = "Files", default_value = "size",
         value_parser = Verify::of_objects)]
     pub checksum: Verify,
 
-    /// When to sync written files: end, none, auto (end through the page cache)
+    /// When to sync written files: end, none, auto
     #[arg(long, value_name = "WHEN", help_heading = "Files", default_value = "auto")]
     pub fsync: Fsync,
 
@@ -288,7 +288,7 @@ pub struct MatrixRequest {
     #[arg(long = "clean", help_heading = "Files")]
     pub remove: bool,
 
-    /// Allow writing to block devices; =ext4,gpt if they carry these signatures
+    /// Allow writing to block devices; =ext4,gpt if they have these signatures
     #[serde(default)]
     #[arg(
         long,
@@ -300,7 +300,7 @@ pub struct MatrixRequest {
     )]
     pub destroy_data: Option<Vec<String>>,
 
-    /// Allow writing to files that stormlp did not create
+    /// Allow writing to files of other programs
     #[arg(long, help_heading = "Files")]
     pub overwrite_files: bool,
 
@@ -309,8 +309,8 @@ pub struct MatrixRequest {
     #[arg(skip)]
     pub resumes: bool,
 
-    /// GPUs, assigned to threads round-robin: cuda:0, cuda:0,cuda:1, all; or host to emulate one
-    /// [default: first GPU, otherwise host]
+    /// GPUs: cuda:0, cuda:0,cuda:1, all; or host to emulate one [default: first GPU, otherwise
+    /// host]
     #[arg(long = "device", value_name = "LIST", help_heading = "Accelerator and engine")]
     pub devices: Option<Devices>,
 
@@ -328,7 +328,7 @@ pub struct MatrixRequest {
     #[arg(skip = true)]
     pub open_direct: bool,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
+    /// auto, uring, tokio-uring, psync
     #[arg(
         long,
         value_name = "NAME",
@@ -337,18 +337,14 @@ pub struct MatrixRequest {
     )]
     pub engine: EngineChoice,
 
-    /// Fail unless gds (cuFile does not fall back), direct (files support O_DIRECT)
+    /// Fail if cuFile falls back (gds), or without O_DIRECT (direct)
     #[arg(
         long,
-        value_name = "LIST",
+        value_name = "gds,direct",
         value_delimiter = ',',
         help_heading = "Accelerator and engine"
     )]
     pub require: Vec<Requirement>,
-
-    /// The placement of threads and buffers.
-    #[command(flatten)]
-    pub threading: Threading,
 
     /// Rarely needed settings.
     #[command(flatten)]
@@ -369,8 +365,8 @@ pub struct MatrixTune {
         value_parser = BoolishValueParser::new())]
     pub register: bool,
 
-    /// Transfers per submission to the kernel [default: half the depth through the page cache, else
-    /// 4]
+    /// Transfers per submission to the kernel [default: half the depth through the page cache,
+    /// otherwise 4]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MOST_IN_FLIGHT.into()))]
     pub submit_batch: Option<u32>,
 

@@ -212,7 +212,8 @@ impl<'a> Threads<'a> {
         let paths = request.paths();
         let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
         let near = if ends_there { devices } else { &[] };
-        let (placement, each) = placement::decide_each(&request.threading, near, facts, problems);
+        let (placement, each) =
+            placement::decide_each(&request.tune.machine.threading, near, facts, problems);
         let of_each = each.iter().enumerate();
         let warnings = distinct(of_each.flat_map(|(at, placement)| {
             placement::warnings(placement, near.get(at).copied(), facts)

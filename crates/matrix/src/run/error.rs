@@ -33,7 +33,7 @@ pub enum MatrixError {
         found: String,
     },
     /// A data folder's manifest cannot be used.
-    #[error("{path}: {reason}; remove it if the folder contains nothing of value")]
+    #[error("{path}: {reason}; remove it if you do not need the folder's contents")]
     Manifest {
         /// The manifest.
         path: PathBuf,

@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// What became of a layout, and which of the files are complete.
+    /// The result of a layout, and the complete files.
     fn laid_out(files: &[FilePlan], stop: &StopToken) -> (Result<bool, MatrixError>, Vec<bool>) {
         let finished: Vec<AtomicBool> = files.iter().map(|_| AtomicBool::new(false)).collect();
         let all: Vec<&FilePlan> = files.iter().collect();

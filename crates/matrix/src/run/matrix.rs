@@ -338,7 +338,7 @@ impl Matrix<'_> {
         }
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
-        let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
+        let mut entry = CellReport::without_numbers(index, cell, "no bytes were transferred");
         if let Some(mut numbers) = numbers(plan, cell, measured) {
             numbers.page_cache_share = before.map(Residency::share);
             numbers.page_cache_share_after = after.map(Residency::share);

@@ -405,7 +405,7 @@ mod tests {
         run.unwrap().0.pop().unwrap()
     }
 
-    /// A path whose third transfer always fails.
+    /// A path that always fails in the third transfer.
     struct Broken(Box<dyn TransferPath>, u32);
 
     impl TransferPath for Broken {

@@ -70,7 +70,7 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
     }
     if let Some((group, iops)) = most(|numbers| numbers.iops) {
         let iops = Quantity::higher(iops, "IOPS").text();
-        parts.push(format!("most {iops} IOPS ({})", at(group)));
+        parts.push(format!("maximum {iops} IOPS ({})", at(group)));
     }
     let is_latency =
         |group: &&&CellGroup<'_>| group.key.queue_depth == 1 && !is_read_ahead(plan, group);

@@ -55,7 +55,7 @@ fn to_text(report: &MatrixReport, knee: &Knee) -> String {
     let peak = format!("{}: peak {most} GiB/s{from}{so_far} by {best}", subject(report, knee));
     let is_open = knee.ties.iter().any(|one| in_flight(one) < in_flight(&knee.knee));
     match (knee.is_lower_bound, knee.knee == knee.best) {
-        (true, _) => format!("{peak}, the most that was tried: more may reach more"),
+        (true, _) => format!("{peak}, the largest number tried: more may reach more"),
         (false, _) if is_open => format!(
             "{peak}; repetitions differ by {:.0} %, so fewer in flight may reach it, which a \
              larger --runs may tell",
@@ -107,7 +107,7 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
         return;
     }
     let title = format!(
-        "The fewest in flight within {} % of the best, or within noise of that",
+        "The smallest number in flight within {} % of the best, or within noise of that",
         WITHIN * 100.0
     );
     document.section(&title, Some(table(report, find)));
@@ -168,7 +168,7 @@ fn remarks(knee: &Knee) -> Vec<String> {
         remarks.push(format!("{ties} tie; the best is {}", setting(&knee.best)));
     }
     match knee.noise_percent {
-        None => remarks.push("nothing was repeated, so noise is unknown".to_string()),
+        None => remarks.push("no cell was repeated, so noise is unknown".to_string()),
         Some(noise) => remarks.push(format!("repetitions differ by {noise:.1} %")),
     }
     remarks

@@ -37,7 +37,7 @@ pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
         Fsync::Auto => {
             "writes through the page cache end with one, within the measured time; direct ones do not"
         }
-        Fsync::None => "none: what was written may not have reached storage",
+        Fsync::None => "none: the data may not have reached storage",
         Fsync::End => "every writing cell ends with one, within the measured time",
     })
 }

@@ -186,8 +186,7 @@ pub(super) fn run_count(submission: &Submission, group: &RunGroup) -> Vec<Findin
     let own = Some(folder.as_str()).filter(|folder| last(folder) == "run");
     let mut faults = misplaced(submission, own, &group.runs);
     if group.runs.iter().any(|leaf| leaf.path.is_empty()) {
-        let fact =
-            format!("one run on its own; a result has a warm-up and {CLOSED_RUNS} scored runs");
+        let fact = format!("a single run; a result has a warm-up and {CLOSED_RUNS} scored runs");
         faults.push(unknown(group, fact, "check the folder that holds all runs of the result"));
         return faults;
     }

@@ -139,7 +139,7 @@ impl History {
         if series.len() < sorted.len() {
             let (left, all) = (sorted.len() - series.len(), sorted.len());
             warnings.push(format!(
-                "{left} of {all} reports do not count: other work than most, another host, or \
+                "{left} of {all} reports do not count: different work, another host, or \
                  incomplete"
             ));
         }

@@ -446,7 +446,7 @@ fn other_endpoint(baseline: &[Named<'_>], now: &[Named<'_>]) -> Option<String> {
     };
     let (then, now) = (place(baseline)?, place(now)?);
     (then != now)
-        .then(|| format!("the objects of the baseline were at {then}, the others at {now}"))
+        .then(|| format!("the objects of the baseline were at {then}, the candidate's at {now}"))
 }
 
 /// Whether the subjects of a side are combinations.

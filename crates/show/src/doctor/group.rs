@@ -42,7 +42,7 @@ pub fn section(group: &GroupView, document: &mut Document) {
     }
     if let Some((behind, ahead, apart)) = clocks_apart(&group.members) {
         section.lines.push(format!(
-            "The clock of {} is {apart:.1} s behind that of {}: times in logs do not match.",
+            "The clock of {} is {apart:.1} s behind the clock of {}: times in logs do not match.",
             behind.hostname, ahead.hostname
         ));
     }

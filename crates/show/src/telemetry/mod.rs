@@ -341,7 +341,7 @@ mod tests {
         ];
         assert_eq!(keys, expected, "what stayed 0 is left out");
         let shown = crate::text::render(&document, Some(100));
-        // Each interval is divided by its own length.
+        // Each interval is divided by its length.
         // 4 ms of reads are too few to know their latency by a clock of whole milliseconds.
         let latency = "µs  2,000  2,000  2,000";
         for line in ["2.00  3.20  4.00", "128  192  256", latency, "1.00  1.60  2.00"] {

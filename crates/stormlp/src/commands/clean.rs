@@ -35,15 +35,15 @@ const LISTS: [&str; 2] = [MANIFEST_NAME, CHECKPOINT_NAME];
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp clean                       everything below ./stormlp-data
-  stormlp clean /mnt/nvme/data        the data of one folder
-  stormlp clean --dry-run             what would be removed")]
+  stormlp clean --dry-run
+  stormlp clean
+  stormlp clean /mnt/nvme/data")]
 pub(crate) struct Args {
-    /// A data folder, a folder with data folders, or a prefix of objects, s3://bucket/prefix
+    /// Data folder, a folder of data folders, or s3://bucket/prefix
     #[arg(value_name = "DIR", default_value = "stormlp-data", value_parser = folder_or_prefix)]
     folder: PathBuf,
 
-    /// Show what would be removed, without removing it
+    /// Show files that would be removed
     #[arg(long)]
     dry_run: bool,
 }
@@ -406,7 +406,7 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
         Ok(path)
     } else {
         Err(Failure::no_plan(anyhow::anyhow!(
-            "the manifest of {} names `{name}`, which is outside the folder; nothing was removed",
+            "the manifest of {} names `{name}`, which is outside the folder; no file was removed",
             folder.display()
         )))
     }

@@ -30,15 +30,9 @@ use stormlp_hosts::session::Session;
     after_help = "\
 Examples:
   stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d
-      write unet3d's training set, with DLIO's file sizes
   mpirun -n 4 --map-by ppr:1:node stormlp datagen unet3d --files 14000 --dir /shared/unet3d
-      the same by four hosts, a quarter of the files each
-  stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d --resume
-      continue a stopped run; rewrite truncated or modified files
   stormlp datagen unet3d --files 14000 --dir /mnt/nvme/unet3d --check
-      read everything back, and name each bad file
-  stormlp datagen unet3d --files 14000 --dir s3://bucket/unet3d --checksum crc
-      write objects, with checksums, to the store at AWS_ENDPOINT_URL"
+  stormlp datagen unet3d --files 14000 --dir s3://bucket/unet3d --checksum crc"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -93,7 +87,7 @@ impl Args {
 
 /// Names of plan parts that differ from their keys.
 const NAMES: [(&str, &str); 5] = [
-    ("engine", "option --engine"),
+    ("engine", "option --tune engine"),
     ("existing", "handling of existing files (--resume, --overwrite)"),
     ("folder", "dataset's folder"),
     ("profile", "option --edition"),
@@ -147,9 +141,10 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     let workload = workloads::load(&request.workload, None, &request.params)?;
     workloads::tell_edition(&workload, request.profile, session);
     let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
-    let existing = request.mode.existing();
+    let (existing, engine) = (request.mode.existing(), request.making.tune.engine);
     if names_object(&folder) {
-        refuse(&[("--engine", request.engine != EngineChoice::Auto)], "on objects")?;
+        let is_named = engine != EngineChoice::Auto;
+        refuse(&[("--tune engine", is_named)], "on objects")?;
     } else {
         refuse(&[("--checksum", request.checksum.is_for_objects())], "on files")?;
     }
@@ -161,7 +156,7 @@ fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Fa
     Ok(GeneratePlan {
         existing,
         threads: request.threads.map_or(0, usize::from),
-        engine: request.engine.named(),
+        engine: engine.named(),
         storage: Arc::clone(&session.storage),
         ..GeneratePlan::new(folder, &workload.name, profile, dataset)
     })

@@ -32,7 +32,7 @@ use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
 
 pub(crate) use file::check_folder;
-pub(crate) use forms::{ExportArgs, Format, Forms, Targets, formats_without};
+pub(crate) use forms::{ExportArgs, Format, Forms, Targets, formats_without, names_without};
 
 /// Advice if the folder for MLPerf's files cannot be written.
 const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
@@ -56,11 +56,11 @@ pub(crate) struct OutputArgs {
     #[command(flatten)]
     show: ShowArgs,
 
-    /// Folder for saved reports [default: $STORMLP_RESULTS_DIR, else stormlp-results]
+    /// Folder for reports [default: $STORMLP_RESULTS_DIR, otherwise stormlp-results]
     #[arg(long, value_name = "DIR")]
     results_dir: Option<PathBuf>,
 
-    /// Tag of the report, for `stormlp report --tag`; repeatable
+    /// Tag of the report; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     tag: Vec<Tag>,
 }

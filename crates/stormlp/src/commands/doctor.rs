@@ -1,4 +1,4 @@
-//! `stormlp doctor [PATH]`: the paths this machine supports, and why not the others.
+//! `stormlp doctor [PATH]`: the paths that this machine supports, and why it lacks the rest.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt as _;
@@ -23,16 +23,13 @@ use stormlp_hosts::session::Session;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp doctor                              this machine and the current folder
-  stormlp doctor /mnt/nvme                    the storage of another folder
-  stormlp doctor /dev/nvme0n1                 a block device itself, or a file
-  stormlp doctor s3://bucket/prefix           an object store, which AWS_ENDPOINT_URL names; several
-                                              endpoints of it are separated by commas
+  stormlp doctor /mnt/nvme
+  stormlp doctor /dev/nvme0n1
+  stormlp doctor s3://bucket/prefix           AWS_ENDPOINT_URL names the endpoints
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
-                                              whether hosts find each other, share the folder, and what
-                                              a barrier costs")]
+                                              also whether the hosts share the folder")]
 pub(crate) struct Args {
-    /// Folder, file, block device or prefix of objects to examine.
+    /// Folder, file, block device or prefix of objects
     #[arg(value_name = "PATH", default_value = ".")]
     directory: PathBuf,
 
@@ -42,7 +39,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Other processes take part only in the examination of the machine.
+    /// Other processes only examine the machine.
     pub(crate) fn needs(&self) -> Needs {
         if names_object(&self.directory) { Needs::Nobody } else { Needs::Group }
     }

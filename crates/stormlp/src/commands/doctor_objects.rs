@@ -125,7 +125,7 @@ fn document(examined: &Examined) -> Document {
         None => "not listed by the endpoint".to_string(),
         Some(0) => "none".to_string(),
         Some(count) => {
-            format!("{count}; `stormlp clean {}` aborts those of stormlp's", shell_word(location))
+            format!("{count}; `stormlp clean {}` aborts stormlp's", shell_word(location))
         }
     };
     facts.add("unfinished uploads", uploads);
@@ -139,7 +139,7 @@ fn document(examined: &Examined) -> Document {
         };
         facts.add("another endpoint", format!("{}: {found}", other.store.endpoint));
     }
-    facts.add("writing", "not tried: doctor writes nothing");
+    facts.add("writing", "not tried: doctor does not write");
     document.warn(&store.retry_warnings("requests").collect::<Vec<_>>());
     document
 }

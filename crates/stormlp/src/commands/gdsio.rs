@@ -39,23 +39,20 @@ gdsio's arguments over stormlp's engine; an existing script runs with one word c
 Usage: stormlp gdsio [--emulate] (-D DIR | -f FILE) [-d GPU] [-n NODE] [-w WORKERS] … [OPTIONS]
        stormlp gdsio [--emulate] JOBFILE.gdsio
 
-Jobs (with several -D or -f, what follows one belongs to it; with one, the order is free):
-  -D DIR   a folder with one file per worker, gdsio.0 and so on; what is missing is made, for a
-           read as well. Where files of such names are not stormlp's, they are read, never
-           written, and none is added
-  -f FILE  one file that the workers share; a read needs one that is there
-  -d GPU   its GPU; left out, the first one, or emulated memory where there is none
-  -n NODE  bind its workers to a NUMA node
-  -w N     its workers (default 1); entries of a batch with -x 6 and 7
+Jobs (with several -D or -f, the options after one belong to it):
+  -D DIR   folder with one file per worker, gdsio.0 and so on; missing files are created
+  -f FILE  one file for all workers
+  -d GPU   GPU [default: the first, or emulated memory without one]
+  -n NODE  NUMA node of the workers
+  -w N     workers [default: 1]; entries of a batch with -x 6 and 7
 
 Transfers:
   -x TYPE  0 GPUD, 1 CPUONLY, 2 CPU_GPU, 3 CPU_ASYNC_GPU, 4 CPU_CACHED_GPU, 5 GPUD_ASYNC,
-           6 GPU_BATCH, 7 GPU_BATCH_STREAM (default 0)
-  -I KIND  0 read, 1 write, 2 randread, 3 randwrite (default 0)
-  -i SIZE  size of a transfer, or min:max:step taken in turn (default 1M)
-  -s SIZE  with -D the size of each file; with -f of the file, which the workers split
-           (with -T each worker goes over all of it)
-  -o SIZE  start offset       -T SECONDS  run for this long instead of one pass
+           6 GPU_BATCH, 7 GPU_BATCH_STREAM [default: 0]
+  -I KIND  0 read, 1 write, 2 randread, 3 randwrite [default: 0]
+  -i SIZE  transfer size, or min:max:step [default: 1M]
+  -s SIZE  size of each file; with -f of the file, which the workers split
+  -o SIZE  start offset       -T SECONDS  duration [default: one pass]
   -V       verify             -k SEED     seed of random offsets
   -U       unaligned offsets  -a SIZE     alignment of random offsets
   -R       random content (always so here)   -F  regenerated for every write
@@ -63,12 +60,10 @@ Transfers:
   -m KIND  0 device, 1 vmm, 2 pinned, 3 malloc, 4 mmap      -b  do not register buffers
   -O 1     open files without O_DIRECT (not with -x 3)      -J  a line for each job
 
-stormlp's own:
-  --emulate  host memory stands in for the GPUs, so that a line runs without any, and is
-             labelled emulated; STORMLP_EMULATE=1 does the same
-  --overwrite-files  write to a file named with -f that stormlp did not create
-  --destroy-data[=NAME,…]  write to a block device named with -f, which destroys what is on it,
-             named as `wipefs` names it, such as ext4 or gpt; never to one that is in use
+Options of stormlp:
+  --emulate                emulate GPUs with host memory (STORMLP_EMULATE=1)
+  --overwrite-files        allow writing to a -f file of another program
+  --destroy-data[=NAME,…]  allow writing to a -f block device; =ext4,gpt if it has these signatures
 
 Not supported: -P (RDMA sockets), -p (peer access between GPUs).
 

@@ -19,9 +19,7 @@ use stormlp_hosts::session::Session;
 Examples:
   stormlp generate completions bash > ~/.local/share/bash-completion/completions/stormlp
   stormlp generate completions zsh > ~/.zfunc/_stormlp
-  stormlp generate completions fish > ~/.config/fish/completions/stormlp.fish
-  stormlp generate man ~/.local/share/man/man1       then `man stormlp-gds` finds them
-  stormlp generate man /usr/local/share/man/man1     for everyone on this machine, as root")]
+  stormlp generate man ~/.local/share/man/man1       then `man stormlp-gds` finds them")]
 pub(crate) struct Args {
     #[command(subcommand)]
     output: Output,

@@ -15,9 +15,9 @@ use crate::output;
 Examples:
   stormlp launch h1,h2
   stormlp launch 10.0.0.1,10.0.0.2,10.0.0.3
-  stormlp launch ./hostfile                   one host per line")]
+  stormlp launch ./hostfile")]
 pub(crate) struct Args {
-    /// Hosts, separated by commas, or a hostfile
+    /// Hosts, or a hostfile
     #[arg(value_name = "HOST,...|FILE")]
     hosts: String,
 }

@@ -1,5 +1,5 @@
 //! One module per command: its arguments, and the few lines that turn them into a plan, run it and
-//! render the report. Nothing here measures or formats.
+//! render the report. They neither measure nor format.
 
 pub(crate) mod calibrate;
 pub(crate) mod checkpoint;

@@ -89,7 +89,7 @@ pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
         several => {
             let (place, count) = (file.display(), several.len());
             let error = anyhow::anyhow!("{place} contains {count} reports, but one is needed");
-            let help = "name the folder of one; `stormlp compare` takes several per side";
+            let help = "name the folder of one; `stormlp compare` accepts several per side";
             Err(Failure::machine(error).with_help(help))
         }
     }

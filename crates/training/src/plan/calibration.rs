@@ -9,7 +9,7 @@ use stormlp_core::stats;
 use stormlp_core::units::GIB;
 use stormlp_dataset::section::DataFormat;
 
-/// The formats that a calibration measures unless others are named.
+/// The formats that a calibration measures unless formats are named.
 pub const FORMATS: [DataFormat; 5] =
     [DataFormat::Npz, DataFormat::Tfrecord, DataFormat::Hdf5, DataFormat::Csv, DataFormat::Jpeg];
 /// Version of the saved file.
@@ -18,9 +18,10 @@ pub const FORMAT_VERSION: u32 = 2;
 pub const STEPS: u64 = 150;
 /// Emulated compute of a trial's step: long enough for small samples to be ready in time.
 pub const COMPUTE_SECONDS: f64 = 0.02;
-/// The same of the trial of short steps. What a step costs besides depends on how long the client slept
-/// before: a CPU that idled for longer goes on more slowly. On two CPUs of an AMD EPYC a step of tfrecord
-/// cost 0.34 ms where it computed for 3.5 or 5 ms, 0.63 ms for 20 ms, and 1.1 ms for 200 ms.
+/// The same of the trial of short steps. The overhead of a step depends on how long the client
+/// slept before: a CPU that idled for longer goes on more slowly. On two CPUs of an AMD EPYC a step
+/// of tfrecord cost 0.34 ms where it computed for 3.5 or 5 ms, 0.63 ms for 20 ms, and 1.1 ms for
+/// 200 ms.
 pub const SHORT_COMPUTE_SECONDS: f64 = 0.005;
 /// Samples a step of the larger trials.
 pub const LARGE_BATCH: u32 = 8;
@@ -59,13 +60,13 @@ impl Trial {
         })
     }
 
-    /// Samples that it reads, each from a file of its own.
+    /// Samples that it reads, each from a separate file.
     pub fn samples(&self) -> u64 {
         STEPS * u64::from(self.batch_size)
     }
 }
 
-/// What a client did in a trial.
+/// The work of a client in a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observed {
     /// The trial.
@@ -74,7 +75,7 @@ pub struct Observed {
     pub bytes: u64,
     /// CPU time of all its processes, start included.
     pub cpu_seconds: f64,
-    /// Time of a step besides what counts as compute.
+    /// Time of a step in addition to its compute.
     pub step_seconds: f64,
     /// How much longer than asked a step computed.
     pub oversleep_seconds: f64,
@@ -86,7 +87,7 @@ impl Observed {
     }
 }
 
-/// What each sample and each GiB takes of the CPUs.
+/// CPU time per sample and per GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CpuCost {
     /// CPU seconds per sample.
@@ -96,8 +97,8 @@ pub struct CpuCost {
 }
 
 impl CpuCost {
-    /// From CPU seconds of `few` samples, of `many`, and of as many large ones; what a process takes
-    /// to start is in all of them and cancels out. Noise can make a difference negative: no cost.
+    /// From CPU seconds of `few` samples, of `many`, and of as many large ones; the start of a
+    /// process is in all of them and cancels out. Noise can make a difference negative: no cost.
     pub fn of(few: (u64, f64), many: (u64, f64), large: (f64, f64), small_gib: f64) -> Self {
         let samples = many.0.saturating_sub(few.0).max(1) as f64;
         let (gib, seconds) = large;
@@ -109,10 +110,10 @@ impl CpuCost {
     }
 }
 
-/// What a step takes besides loading and its compute, without its samples.
+/// The time of a step in addition to loading and compute, without its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
-    /// Seconds besides loading and compute.
+    /// Seconds in addition to loading and compute.
     pub seconds: f64,
     /// How much longer than asked the client sleeps, in seconds.
     pub oversleep_seconds: f64,
@@ -174,7 +175,7 @@ impl FormatCost {
         }
     }
 
-    /// The whole cost where a step computes for so long, for a run that reads nothing itself.
+    /// The whole cost where a step computes for so long, for a run without reads.
     pub fn whole(&self, compute_seconds: f64) -> ClientCost {
         let step = self.step_of(compute_seconds);
         ClientCost {
@@ -187,7 +188,7 @@ impl FormatCost {
         }
     }
 
-    /// What the client takes beyond the loops of this program, for a run that really reads.
+    /// The client's time beyond the loops of this program, for a run that really reads.
     pub fn beyond_own(&self, compute_seconds: f64) -> ClientCost {
         let beyond = |client: f64, own: f64| (client - own).max(0.0);
         ClientCost {
@@ -201,7 +202,7 @@ impl FormatCost {
     }
 }
 
-/// How long a rank takes for checkpoints in the page cache, without storage that it waits for.
+/// A rank's time for checkpoints in the page cache, without storage that it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointPace {
     /// Seconds in which it saves a GiB.
@@ -210,7 +211,7 @@ pub struct CheckpointPace {
     pub restore_seconds_per_gib: f64,
 }
 
-/// What checkpoints cost.
+/// The cost of checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointCost {
     /// In the client.
@@ -221,7 +222,7 @@ pub struct CheckpointCost {
 }
 
 impl CheckpointCost {
-    /// What the client takes beyond this program.
+    /// The client's time beyond this program's.
     pub fn beyond_own(&self) -> CheckpointPace {
         let Self { client, own } = self;
         let beyond = |client: f64, own: f64| (client - own).max(0.0);
@@ -262,7 +263,7 @@ impl Calibration {
     /// Reads the text of a saved one.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn parse(text: &str) -> Result<Self, String> {
         let found: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if found.calibration_version != FORMAT_VERSION {

@@ -104,7 +104,7 @@ pub fn find(
     };
     by_model.iter().find(|entry| entry.accelerator == wanted).copied().ok_or_else(|| {
         CatalogError(format!(
-            "workload {name} has no accelerator `{wanted}`: it has {}; for others, set --compute-time",
+            "workload {name} has no accelerator `{wanted}`: it has {}; for another, set --compute-time",
             accelerators(&name).join(", ")
         ))
     })
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(find("unet3d_a100", Some("b200")).unwrap().accelerator, "b200");
         insta::assert_snapshot!(find("unet", None).unwrap_err(), @"unknown workload `unet`; did you mean `unet3d`?");
         insta::assert_snapshot!(find("gpt4", None).unwrap_err(), @"unknown workload `gpt4`");
-        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for others, set --compute-time");
+        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for another, set --compute-time");
     }
 
     #[test]

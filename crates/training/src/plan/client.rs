@@ -13,7 +13,7 @@ use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::units::GIB;
 use stormlp_dataset::section::DataFormat;
 
-/// The machine whose costs are known without a calibration.
+/// The machine with known costs, without a calibration.
 pub const KNOWN_HOST: &str = "another machine (two CPUs of an AMD EPYC, Python 3.11)";
 
 /// The client to account for: `none`, `dlio`, or the file of a calibration.
@@ -32,7 +32,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// The names besides those of files.
+    /// The names, in addition to files.
     pub const NAMES: [&str; 2] = ["none", "dlio"];
 
     /// The file of its calibration, if it has one.
@@ -136,7 +136,7 @@ impl ClientCost {
         Self { cpus, ..self }
     }
 
-    /// Whether it takes any time.
+    /// Whether it costs any time.
     pub fn takes_time(&self) -> bool {
         let oversleep = self.oversleep_seconds.unwrap_or(0.0);
         self.step_seconds_of(1) + self.worker_seconds(1.0, GIB as f64) + oversleep > 0.0

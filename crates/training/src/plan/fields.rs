@@ -29,7 +29,7 @@ impl Field for DataLoader {
             Some("tensorflow") => Self::Tensorflow,
             Some("pytorch" | "dali" | "native_dali") => Self::Pytorch,
             Some("synthetic") => {
-                let why = "which reads nothing: leave it out and run with --path null";
+                let why = "which does not read: leave it out and run with --path null";
                 return Err(format!(" is `synthetic`, {why}"));
             }
             _ => return Err(wants(value, "use tensorflow, pytorch or dali")),

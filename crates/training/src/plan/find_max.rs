@@ -90,7 +90,7 @@ impl Limit {
             Self::Memory => "this host's memory",
             Self::Barrier => "slower peers at the barrier",
             Self::Dataset => "the size of the dataset",
-            Self::Nothing => "nothing that was met",
+            Self::Nothing => "none",
         }
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use stormlp_core::location::Location;
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
-use stormlp_core::transport::EngineChoice;
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::dataset::Recipe;
@@ -17,7 +16,7 @@ use super::workload::Workload;
 /// Options of a generation. `None` falls back to the workload, then to the default.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct GenerateRequest {
-    /// A built-in workload (see `stormlp workloads`), or a YAML file of MLPerf Storage or DLIO
+    /// Built-in workload (see `stormlp workloads`), or a YAML file
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
@@ -29,7 +28,7 @@ pub struct GenerateRequest {
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub files: Option<u64>,
 
-    /// MLPerf Storage edition for file sizes [default: the workload's]
+    /// MLPerf Storage edition [default: the workload's]
     #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
@@ -41,15 +40,11 @@ pub struct GenerateRequest {
     #[arg(short = 't', long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     pub threads: Option<u16>,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    pub engine: EngineChoice,
-
-    /// Override a key of the workload, such as dataset.num_files_eval=10; repeatable
+    /// Set a key of the workload, such as dataset.num_files_eval=10; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub params: Vec<String>,
 
-    /// Checks of objects as they are written: none, size, crc (with checksums)
+    /// Checks of objects: none, size, crc
     #[arg(long, value_name = "HOW", default_value = "size", value_parser = Verify::of_objects)]
     pub checksum: Verify,
 
@@ -62,11 +57,11 @@ pub struct GenerateRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
 #[group(multiple = false)]
 pub struct GenerateMode {
-    /// Write nothing; read every file, and end with exit code 5 if any is bad
+    /// Read all files, without writing; exit code 5 if any is bad
     #[arg(long)]
     pub check: bool,
 
-    /// Continue a stopped run, and rewrite truncated or modified files
+    /// Continue a stopped run, and rewrite bad files
     #[arg(long)]
     pub resume: bool,
 
@@ -74,7 +69,7 @@ pub struct GenerateMode {
     #[arg(long)]
     pub overwrite: bool,
 
-    /// Print the plan, and exit as the run would, without writing
+    /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -15,7 +15,7 @@ use stormlp_core::names::{Named, unknown};
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
-use stormlp_core::transport::{Devices, EngineChoice, Requirement, Threading};
+use stormlp_core::transport::{Devices, EngineChoice, Requirement};
 use stormlp_core::tune::{MachineTune, Tuned};
 use stormlp_core::verify::Verify;
 use stormlp_core::workload_file::sets;
@@ -52,12 +52,12 @@ pub struct RequestedHosts {
 #[derive(clap::Args)]
 #[serde(default)]
 pub struct RunLength {
-    /// Number of epochs [default: the workload's; at most 2 on a starter dataset]
+    /// Epochs [default: the workload's; at most 2 on a starter dataset]
     #[arg(long, value_name = "N",
         value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS)))]
     pub epochs: Option<u32>,
 
-    /// Steps per epoch [default: all of the dataset]
+    /// Steps per epoch [default: the whole dataset]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub steps: Option<u64>,
 }
@@ -86,34 +86,34 @@ impl Named for NewDataset {
 #[command(next_help_heading = "The workload")]
 #[serde(default)]
 pub struct TrainRequest {
-    /// A built-in workload (see `stormlp workloads`), or a YAML file of MLPerf Storage or DLIO
+    /// Built-in workload (see `stormlp workloads`), or a YAML file
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
 
-    /// Accelerator to emulate: v100, a100, h100, b200, mi355 [default: h100, or the workload's]
+    /// v100, a100, h100, b200, mi355 [default: h100, or the workload's]
     #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
-    /// Number of accelerators on all hosts together [default: 1 per process]
+    /// Accelerators on all hosts together [default: 1 per process]
     #[arg(short = 'n', long, value_name = "N",
         value_parser = whole::<u32>(1..))]
     pub accelerators: Option<u32>,
 
-    /// Number of accelerators per host
+    /// Accelerators per host
     #[arg(long, value_name = "N",
         conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..))]
     pub accelerators_per_host: Option<u32>,
 
-    /// MLPerf Storage edition for reads and metrics [default: the workload's]
+    /// MLPerf Storage edition [default: the workload's]
     #[arg(long = "edition", value_name = "1.0|2.0|3.0|native", value_parser = Profile::of_edition)]
     pub profile: Option<Profile>,
 
-    /// Compute time per step: 162ms, or as in DLIO, '{type: normal, mean: 0.3, stdev: 0.02}'
+    /// Compute time per step: 162ms, or '{type: normal, mean: 0.3, stdev: 0.02}'
     #[arg(long = "compute-time", value_name = "TIME")]
     pub compute: Option<Distribution>,
 
-    /// Include the overhead of MLPerf's Python client: FILE from `stormlp calibrate-dlio`, dlio for a
-    /// built-in estimate, or none
+    /// Include the overhead of MLPerf's client: FILE from `stormlp calibrate-dlio`, or dlio for an
+    /// estimate
     #[arg(long, value_name = "FILE|dlio|none", default_value = "none")]
     pub client_overhead: Client,
 
@@ -131,7 +131,7 @@ pub struct TrainRequest {
     #[serde(flatten)]
     pub length: RunLength,
 
-    /// Number of scored runs; 2 or more follow an unscored one [default: 1; 5 with --closed]
+    /// Scored runs; 2 or more follow an unscored one [default: 1; 5 with --closed]
     #[arg(long, value_name = "N",
         value_parser = whole::<u32>(1..=u64::from(MAX_RUNS)))]
     pub runs: Option<u32>,
@@ -140,7 +140,7 @@ pub struct TrainRequest {
     #[arg(long)]
     pub closed: bool,
 
-    /// Override a key of the workload, such as reader.read_threads=8; repeatable
+    /// Set a key of the workload, such as reader.read_threads=8; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub params: Vec<String>,
 
@@ -154,37 +154,35 @@ pub struct TrainRequest {
         help_heading = "The dataset")]
     pub files: Option<u64>,
 
-    /// Generate the dataset if it is missing: starter (small), or full (by MLPerf's rules for this
-    /// host) [default without a value: starter]
+    /// Generate a missing dataset: starter (small), full (MLPerf's size) [default: starter]
     #[arg(long, value_name = "starter|full", num_args = 0..=1, require_equals = true,
         default_missing_value = "starter", help_heading = "The dataset")]
     pub generate: Option<NewDataset>,
 
-    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, cpu-async-gpu, gds, gds-async, gds-batch,
-    /// or null (no reads: the upper limit of this host) [default: buffered, or cpu with odirect]
+    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, cpu-async-gpu, gds, gds-async, gds-batch,
+    /// null (no reads) [default: buffered, or cpu with odirect]
     #[arg(long, value_name = "PATH", help_heading = "Reading")]
     pub path: Option<PathKind>,
 
-    /// GPUs, assigned to accelerators round-robin: cuda:0, cuda:0,cuda:1, all; or host to emulate one
-    /// [default: first GPU, otherwise host]
+    /// GPUs: cuda:0, cuda:0,cuda:1, all; or host to emulate one [default: first GPU, otherwise
+    /// host]
     #[arg(long, value_name = "LIST", help_heading = "Reading")]
     pub device: Option<Devices>,
 
-    /// Fail if a path of cuFile falls back: gds
+    /// Fail if cuFile falls back
     #[arg(long, value_name = "gds", help_heading = "Reading", value_parser = Requirement::of_cufile)]
     pub require: Option<Requirement>,
 
-    /// Page cache before each epoch: cold (files dropped), as-is [default: as-is; cold for a starter
-    /// dataset]
+    /// Page cache before each epoch: cold, as-is [default: as-is; cold for a starter dataset]
     #[arg(long, value_name = "STATE", help_heading = "Reading")]
     pub cache: Option<CacheChoice>,
 
-    /// Checks of objects: none, size (sizes and ETags), crc (checksums too)
+    /// Checks of objects: none, size, crc
     #[arg(long, value_name = "HOW", default_value = "size", help_heading = "Reading",
         value_parser = Verify::of_objects)]
     pub checksum: Verify,
 
-    /// I/O engine: auto, uring, tokio-uring, psync
+    /// auto, uring, tokio-uring, psync
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")]
     pub engine: EngineChoice,
 
@@ -193,22 +191,18 @@ pub struct TrainRequest {
         help_heading = "Reading")]
     pub threads: Option<u32>,
 
-    /// The placement of threads and buffers.
-    #[command(flatten)]
-    pub threading: Threading,
-
-    /// Find the maximum number of accelerators that pass, each run with a cold page cache
+    /// Find the maximum number of accelerators that pass
     #[arg(long,
         conflicts_with_all = ["accelerators", "closed", "mlperf_output"],
         help_heading = "How many accelerators")]
     pub find_max: bool,
 
-    /// Full runs at the maximum and above it; with 0, short probes decide [default: 1]
+    /// Full runs at the maximum and above it; 0 for short probes alone [default: 1]
     #[arg(long, value_name = "N", requires = "find_max",
         value_parser = whole::<u32>(0..=100), help_heading = "How many accelerators")]
     pub confirm: Option<u32>,
 
-    /// Continue the search of a saved report, with the same options
+    /// Continue the search of a saved report
     #[arg(
         long,
         value_name = "REPORT",
@@ -218,11 +212,12 @@ pub struct TrainRequest {
     #[serde(skip)]
     pub resume: Option<PathBuf>,
 
-    /// The dataset is local to each host, so results do not describe shared storage
+    /// The dataset is local to each host
     #[arg(long, conflicts_with = "find_max", help_heading = "Several hosts")]
     pub local_storage: bool,
 
-    /// The processes that run it together, whose accelerators add up to that total; `None` for one.
+    /// The processes that run it together, with accelerators that add up to that total; `None` for
+    /// one.
     #[arg(skip)]
     #[serde(skip)]
     pub hosts: Option<RequestedHosts>,
@@ -256,9 +251,9 @@ pub struct TrainRequest {
 }
 
 impl TrainRequest {
-    /// Completes the request for a starter set. It is small enough for the page cache, so a run as
-    /// the workload has it would measure memory: its files are dropped before each epoch, and there
-    /// are two epochs. What follows rules keeps to them.
+    /// Completes the request for a starter set. It is small enough for the page cache, so an
+    /// unchanged run would measure memory: its files are dropped before each epoch, and there are
+    /// two epochs. A run that follows rules keeps to them.
     pub fn take_starter_set(&mut self, workload: &Workload) {
         self.starter = true;
         self.length.epochs = Some(self.starter_epochs(workload));
@@ -280,7 +275,7 @@ impl TrainRequest {
         }
     }
 
-    /// Whether the run is one of a benchmark, or a search with rules of its own.
+    /// Whether the run is one of a benchmark, or a search with separate rules.
     fn follows_rules(&self) -> bool {
         self.closed || self.is_full() || self.find_max || self.keep_step_times
     }
@@ -304,7 +299,7 @@ impl TrainRequest {
         self.cache == Some(CacheChoice::Cold)
     }
 
-    /// Whether nothing is read.
+    /// Whether it does not read.
     pub fn is_null(&self) -> bool {
         self.path == Some(PathKind::Null)
     }

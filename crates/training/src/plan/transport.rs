@@ -133,7 +133,7 @@ pub(super) fn decide(
         shares: reader.accelerators.into(),
         require_gds: request.require.is_some(),
         wait: request.tune.wait,
-        threading: &request.threading,
+        threading: &request.tune.threading,
     };
     let mut bare = transport::decide(asked, host, problems);
     if reader.wants_blocking(path) && asked.engine == EngineChoice::Auto {

@@ -110,9 +110,9 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
     })
 }
 
-/// Warns that the AU of `plan`, `au_percent`, is an upper bound: it passes without DLIO's own cost, and
-/// may not with it. `known` is the cost that is known for the format, and the AU in percent that DLIO
-/// would reach with it; one that is not known may turn the verdict.
+/// Warns that the AU of `plan`, `au_percent`, is an upper bound: it passes without DLIO's overhead,
+/// and may not with it. `known` is the cost that is known for the format, and the AU in percent
+/// that DLIO would reach with it; one that is not known may turn the verdict.
 pub fn upper_bound_warning(
     plan: &TrainPlan,
     au_percent: f64,

@@ -109,11 +109,8 @@ const NAMES: [(&str, &str); 5] = [
 const ASKED_APART: [&str; 6] =
     ["workload", "accelerator", "accelerators", "accelerators_per_host", "params", "dir"];
 /// Names of request fields that differ from their keys.
-const ASKED_NAMES: [(&str, &str); 3] = [
-    ("compute", "option --compute-time"),
-    ("keep_step_times", "option --mlperf-output"),
-    consistency_fields::OF_THREADS,
-];
+const ASKED_NAMES: [(&str, &str); 2] =
+    [("compute", "option --compute-time"), ("keep_step_times", "option --mlperf-output")];
 
 /// The part of `request` that must be equal on all hosts.
 pub fn asked(request: &TrainRequest) -> Vec<ConsistencyField> {

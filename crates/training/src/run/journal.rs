@@ -175,14 +175,14 @@ mod tests {
         serde_json::from_str(&serde_json::to_string(report).unwrap()).unwrap()
     }
 
-    /// What a kill leaves of `report`, of which the last lines are in the journal.
+    /// The remains of `report`, of which the last lines are in the journal.
     fn left(report: &TrainReport) -> TrainReport {
         let mut left = read(report);
         left.results.latency = StepLatency::default();
         left.results.peak_rss_bytes = 0;
         (left.histograms, left.series) = (Vec::new(), Vec::new());
         (left.evidence, left.warnings) = (Vec::new(), Vec::new());
-        // A run takes a moment longer than to the end of its last epoch.
+        // A run lasts a moment longer than to the end of its last epoch.
         left.results.runs.iter_mut().filter(|run| run.complete).for_each(|run| {
             run.duration_seconds = 0.0;
         });

@@ -332,7 +332,7 @@ pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
     let measures = &epoch.measures;
     if epoch.fewest_steps() == 0 {
         let number = epoch.epoch;
-        return format!("epoch {number} of {}{cut_short}: nothing was measured", plan.epochs);
+        return format!("epoch {number} of {}{cut_short}: no measurement", plan.epochs);
     }
     format!(
         "epoch {} of {}{cut_short}: AU {:.1} %, {:.2} samples/s, {:.1} MiB/s",

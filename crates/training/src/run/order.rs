@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_fixed_seed_still_reshuffles_every_epoch() {
-        // Matches numpy's own generator and shuffle.
+        // Matches numpy's generator and shuffle.
         assert_eq!(dealt(false, 1), [2, 7, 4, 8, 1, 6, 9, 3, 0, 5]);
         assert_eq!(dealt(false, 2), [7, 1, 6, 0, 4, 5, 2, 9, 8, 3]);
         assert_eq!(dealt(true, 1), [0, 7, 8, 4, 3, 6, 5, 1, 2, 9]);
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn generators_shuffle_all_files_again_in_each_epoch() {
         // numpy's own, by `random.seed(123 + epoch)` and `random.shuffle` of the last epoch's list. Beyond
-        // its first file a rank reads what the others read.
+        // its first file a rank reads the same as the rest.
         assert_eq!(generated(1), [6, 8, 3, 5, 4, 0, 8, 3, 5, 4]);
         assert_eq!(generated(2), [1, 8, 6, 9, 4, 0, 8, 6, 9, 4]);
     }

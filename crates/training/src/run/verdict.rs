@@ -25,10 +25,7 @@ pub fn verdict(
     ceiling: Option<&AuPercent>,
 ) -> Verdict {
     if epochs.iter().all(|epoch| epoch.accelerators.is_empty()) {
-        return Verdict {
-            limited_by: Bound::Unknown,
-            sentence: "nothing was measured".to_string(),
-        };
+        return Verdict { limited_by: Bound::Unknown, sentence: "no measurement".to_string() };
     }
     if plan.compute.mean_seconds() < 1e-9 {
         return Verdict {
@@ -157,7 +154,7 @@ fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
     let most = Slowest::of(epochs.iter().filter_map(|epoch| epoch.slowest))
         .filter(|slowest| slowest.delayed_others_seconds >= LEAST_SECONDS)
         .map(|Slowest { accelerator, delayed_others_seconds }| {
-            format!(", most for accelerator {accelerator} ({delayed_others_seconds:.2} s)")
+            format!(", longest for accelerator {accelerator} ({delayed_others_seconds:.2} s)")
         });
     let most = most.unwrap_or_default();
     format!("barrier-bound: accelerators waited {seconds:.2} s for slower peers{most}")

@@ -55,7 +55,7 @@ fn judged(
     judged_by(plan, (au, prefetched_share), waiting_seconds, None)
 }
 
-/// The same, with `slowest` as the accelerator that the others waited for.
+/// The same, with `slowest` as the accelerator that the rest waited for.
 fn judged_by(
     plan: &TrainPlan,
     (au, prefetched_share): (f64, f64),
@@ -135,5 +135,5 @@ fn a_wait_shown_as_zero_explains_nothing() {
     let nothing = "AU 95.1 %; accelerators waited neither for data nor for each other";
     assert_eq!(of(0.004, 0.004), nothing);
     assert!(of(0.5, 0.004).ends_with("waited 0.50 s for slower peers"));
-    assert!(of(0.5, 0.2).ends_with("most for accelerator 3 (0.20 s)"));
+    assert!(of(0.5, 0.2).ends_with("longest for accelerator 3 (0.20 s)"));
 }

@@ -78,7 +78,7 @@ fn barrier(report: &TrainReport) -> Option<Warning> {
                  storage",
                 own.p50
             ),
-            "STORMLP_GROUP=mpi is the fastest on most networks; leave a CPU free on every host",
+            "STORMLP_GROUP=mpi is usually the fastest; leave a CPU free on every host",
         )
     })
 }

@@ -29,9 +29,10 @@ pub fn document(calibration: &Calibration) -> Document {
         );
     }
     let (short, long) = (SHORT_COMPUTE_SECONDS * 1e3, COMPUTE_SECONDS * 1e3);
-    document
-        .facts
-        .add("steps", format!("a short one computes for {short:.0} ms, others for {long:.0} ms"));
+    document.facts.add(
+        "steps",
+        format!("a short one computes for {short:.0} ms, a long one for {long:.0} ms"),
+    );
     document.table(table(calibration));
     document.warn(&calibration.origin("just made".to_string()).busy_warning());
     document

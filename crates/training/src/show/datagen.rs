@@ -69,7 +69,7 @@ pub fn report(report: &GenerateReport) -> Document {
             }
         }
         None if names_object(&report.folder) => {
-            facts.add("how", "nothing had to be made");
+            facts.add("how", "no file had to be made");
         }
         None => {
             let way = if report.direct { "O_DIRECT" } else { "through the page cache" };

@@ -276,7 +276,7 @@ fn setup(report: &TrainReport, document: &mut Document) {
     }
     let from = match &plan.data.folder {
         Some(folder) => format!("{} in {}", ByteSize(plan.data.bytes), folder),
-        None => "no storage: nothing is read".to_string(),
+        None => "no storage: no reads".to_string(),
     };
     let files = counted(plan.data.files, &format!("{} file", plan.data.format));
     brief.add("data", format!("{files}, {from}"));

@@ -194,7 +194,7 @@ mod tests {
         assert!(certain(&with, 1140, Some(false)), "it is off");
         assert!(!certain(&with, 1140, Some(true)));
         assert!(!certain(&with, 1130, None));
-        // Later libraries have other switches besides this one.
+        // Later libraries have more switches than this one.
         assert!(!certain(&with, 1200, Some(false)));
         assert!(certain(&without, 1200, Some(true)));
         assert!(!certain(&unknown, 1200, None));

@@ -114,7 +114,7 @@ impl Checksum {
 mod tests {
     use super::*;
 
-    /// The check values of the catalogue of CRCs, and what AWS shows for `123456789`.
+    /// The check values of the catalogue of CRCs, and the value that AWS shows for `123456789`.
     #[test]
     fn headers_are_those_of_s3() {
         let body = b"123456789";

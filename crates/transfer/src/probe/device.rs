@@ -147,7 +147,7 @@ mod tests {
         {"device":"sdb", "offset":"0xfffe00", "type":"gpt", "uuid":null, "label":null},
         {"device":"sdb1", "offset":"0x438", "type":"ext4", "uuid":null, "label":null}]}"#;
 
-    /// What is found on a device where these programs, each a script, are installed.
+    /// The findings on a device with these programs, each a script.
     fn found(programs: &[(&str, &str)]) -> Option<Vec<String>> {
         let folder = tempfile::tempdir().unwrap();
         for (name, script) in programs {

@@ -193,7 +193,7 @@ mod tests {
     fn a_gpu_that_only_the_bus_shows_is_hidden_for_a_reason() {
         let hidden = hidden_gpus(&working(), &on_bus()).unwrap();
         assert_eq!(hidden.pci_addresses, ["0000:3b:00.0"]);
-        // The child of `working` reported nothing on CUDA, although the driver opened.
+        // The child of `working` did not report on CUDA, although the driver opened.
         assert_eq!(hidden.reason, "CUDA shows no device");
         assert_eq!(cuda_problem(&working()), None);
         assert_eq!(hidden_gpus(&working(), &Fact::Known(Vec::new())), None);

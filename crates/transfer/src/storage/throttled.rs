@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(clock.now().as_nanos(), ends_ns);
         }
         assert!(done.is_empty());
-        // Nothing is in flight, so there is nothing to wait for.
+        // No request is in flight, so there is no need to wait.
         path.wait(1, &mut done).unwrap();
     }
 

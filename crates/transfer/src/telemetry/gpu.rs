@@ -295,7 +295,7 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    /// A C library with increasing counters, whose GPU does not support NVLink.
+    /// A C library with increasing counters, for a GPU without NVLink.
     const DOUBLE: &str = r#"
         #include <string.h>
         typedef struct { unsigned id, scope; long long stamp, latency; int type, returned;

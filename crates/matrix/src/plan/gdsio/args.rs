@@ -49,7 +49,7 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, String> {
         [path] => {
             return Err(format!("a job file ({path}) and flags cannot be combined"));
         }
-        [_, second, ..] => return Err(format!("`{second}`: a run takes one job file")),
+        [_, second, ..] => return Err(format!("`{second}`: a run accepts one job file")),
     }
     // With a single target, job options belong to it wherever they appear.
     if flags.iter().filter(|flag| flag.is_target()).count() == 1 {

@@ -55,7 +55,7 @@ fn each_thread_is_near_its_own_gpu_with_buffers_of_that_node() {
 #[test]
 fn a_node_that_is_not_there_is_refused_and_none_is_bound_when_that_was_typed() {
     let mut request = copies(&[0]);
-    request.threading.numa = NumaChoice::Off;
+    request.tune.machine.threading.numa = NumaChoice::Off;
     let plan = resolve(&request, &two_nodes(), &folder(GIB)).unwrap();
     assert_eq!(nodes(&plan), [None, None]);
     request.jobs[0].numa_node = Some(3);

@@ -36,7 +36,7 @@ pub(super) fn against_latency(operation: &Operation<'_>) -> Group {
     if !drawn.charts.is_empty() {
         drawn.absent.push(format!(
             "Settings are threads × depth; the fastest of those in flight alike. The knee is \
-             the fewest in flight within {} % of the most, or within noise of that.",
+             the smallest number in flight within {} % of the maximum, or within noise of that.",
             knee::WITHIN * 100.0
         ));
         drawn.absent.extend(without_p99(&operation.groups));

@@ -33,7 +33,7 @@ fn a_headline_compares_the_fastest_paths_and_marks_what_came_from_memory() {
             numbers.device_read_bytes = Some(0);
         }
     }
-    // What came from memory neither wins nor is the measure of others.
+    // A figure from memory neither wins nor is the measure of the rest.
     insta::assert_snapshot!(headline(&report), @"cpu-gpu 12.5 GiB/s, cpu 10.0 GiB/s, page-cache 5.00 GiB/s (read of 1 MiB, 8 threads)");
 }
 
@@ -64,7 +64,7 @@ fn a_sweep_has_the_best_of_each_kind_with_its_setting() {
     let small = report.results.cells[0].measurement.as_mut().unwrap();
     (small.iops, small.latency_us.mean) = (90_000.0, 80.0);
     small.throughput_bytes_per_second /= 4.0;
-    insta::assert_snapshot!(headline(&report), @"best 1.00 GiB/s (cpu read of 1 MiB, 8 threads); most 90,000 IOPS (cpu read of 4 KiB, 8 threads); lowest mean latency 80.0 µs at depth 1 (cpu read of 4 KiB, 8 threads)");
+    insta::assert_snapshot!(headline(&report), @"best 1.00 GiB/s (cpu read of 1 MiB, 8 threads); maximum 90,000 IOPS (cpu read of 4 KiB, 8 threads); lowest mean latency 80.0 µs at depth 1 (cpu read of 4 KiB, 8 threads)");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What makes two runs comparable.
+//! Conditions that make two runs comparable.
 
 use super::fixtures::matrix::run_of;
 use super::fixtures::training as fixtures;

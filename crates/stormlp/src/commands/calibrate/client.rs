@@ -45,7 +45,7 @@ pub(crate) fn calibrated(
     Ok((cost, calibration.origin(file.display().to_string())))
 }
 
-/// What checkpoints take in DLIO beyond this program, by the calibration saved in `file`.
+/// DLIO's time for checkpoints beyond this program's, by the calibration saved in `file`.
 ///
 /// # Errors
 /// As [`saved`], and with exit code 3 if it has no costs of checkpoints.

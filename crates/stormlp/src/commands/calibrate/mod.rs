@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     for format in formats {
         calibration.formats.push(trials::format(format, &dlio, &work)?);
-        // What was measured is not lost if a later trial fails.
+        // Measurements are not lost if a later trial fails.
         save(&args.output, &calibration)?;
     }
     if !args.no_checkpoint {

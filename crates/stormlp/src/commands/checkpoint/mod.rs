@@ -42,12 +42,9 @@ Examples:
   stormlp checkpoint llama3-70b                          what fits here in about a minute
   stormlp checkpoint llama3-405b --scale 1 --dry-run     files and bytes of all 512 ranks
   stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --path cpu
-                                                         the full run, by direct I/O
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
-                                                         its ranks spread over four hosts
 
-Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
-./stormlp-results (see --results-dir); checkpoints stay until `stormlp clean` removes them.")]
+Checkpoints stay until `stormlp clean` removes them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) request: CheckpointRequest,
@@ -55,12 +52,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Also write the output files of DLIO and mlpstorage
+    /// Also write the files of DLIO and mlpstorage
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 }
 
-/// Rejects options that have no effect together with others.
+/// Rejects options that have no effect together with other options.
 fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
     if asked.restores.or(asked.workload.reads) == Some(0) {
         let options = [("--cache", asked.cache.is_some()), ("--verify", asked.verify)];
@@ -129,7 +126,7 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     })
 }
 
-/// Objects have a path of their own.
+/// Objects have a separate path.
 fn take_objects(request: &mut CheckpointRequest) -> Result<(), Failure> {
     let Some(objects) = request.folders.iter().find(|folder| folder.names_objects()) else {
         return Ok(());
@@ -149,7 +146,7 @@ fn take_objects(request: &mut CheckpointRequest) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A directory with two spellings would wait for its own lock.
+/// A directory with two spellings would wait for the lock that it holds.
 fn refuse_repeated(folders: &[Location]) -> Result<(), Failure> {
     let mut places = HashSet::new();
     for folder in folders {
@@ -187,7 +184,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     request.tune.seed.get_or_insert_with(fresh_seed);
     let delivery = args.output.open(ReportKind::Checkpoint);
     let delivery = peers.agree(delivery)?;
-    // Nothing is written before checks that need no writes have passed.
+    // No file is written before checks that need no writes have passed.
     agreement::look(&request, &host, &peers, session)?;
     let outputs = (&delivery, args.mlperf_output.as_deref());
     let outputs = Outputs::create(&request.workload.name, outputs, (&peers, session))?;
@@ -204,7 +201,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     drive(start, Checkpoint, outputs, (&peers, session))
 }
 
-/// What a run begins with. Data about to be removed is announced first; the report repeats it.
+/// The state at the start of a run. Data about to be removed is announced first; the report repeats
+/// it.
 fn announced(plan: &CheckpointPlan) -> Document {
     let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
     let mut opening = opening(plan);
@@ -244,8 +242,8 @@ impl Lane<CheckpointPlan, CheckpointResults> for Checkpoint {
     }
 }
 
-/// Prints the plan of the run, whose scale depends on a trial of the storage, with its problems, and
-/// ends as the run would.
+/// Prints the plan of the run, with its scale by a trial of the storage and its problems, and ends
+/// as the run would.
 fn dry_run(
     request: &CheckpointRequest,
     host: &HostFacts,

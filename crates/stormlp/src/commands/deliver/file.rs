@@ -110,7 +110,7 @@ pub(super) fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure>
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     match header {
         Some(header) if header != expected.as_bytes() => Err(Failure::machine(anyhow::anyhow!(
-            "--output {}: the file has other columns, so nothing can be appended to it",
+            "--output {}: the file has other columns, so rows cannot be appended to it",
             path.display()
         ))
         .with_help("name another file, or remove this one")),

@@ -65,13 +65,21 @@ pub(crate) fn formats_without(refused: &[Format]) -> impl TypedValueParser<Value
         .try_map(|text| Format::from_str(&text, false))
 }
 
+/// The names of the formats that are not `refused`: text, json and so on.
+pub(crate) fn names_without(refused: &[Format]) -> String {
+    let listed = Format::value_variants().iter().filter(|format| !refused.contains(format));
+    let names =
+        listed.filter_map(|format| Some(format.to_possible_value()?.get_name().to_string()));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// The format of a file, by its extension: the name or an alias of a format.
 fn of_file(path: &Path) -> Result<Format, Failure> {
     let name = path.to_string_lossy().to_ascii_lowercase().replace(".series.csv", ".series-csv");
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     Format::from_str(extension, true).map_err(|_| {
         Failure::usage(format!(
-            "{}: the extension is not that of a format: use .json, .csv, .series.csv, .md, .html, \
+            "{}: the extension is not a format's: use .json, .csv, .series.csv, .md, .html, \
              .txt, .prom, .svg or .gdsio",
             path.display()
         ))
@@ -86,12 +94,11 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Also write FILE in the format of its extension: .json, .csv, .md, .html, .txt, .series.csv,
-    /// .prom, .svg; repeatable
+    /// Also write FILE, in the format of its extension (.json, .csv, .html, …); repeatable
     #[arg(short, long, value_name = "FILE")]
     output: Vec<PathBuf>,
 
-    /// Append to .csv files instead of replacing them
+    /// Append to .csv files
     #[arg(long, requires = "output")]
     append: bool,
 }

@@ -6,6 +6,7 @@ mod resume;
 use std::fs;
 use std::path::PathBuf;
 
+use stormlp_core::location::names_object;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::transport::EngineChoice;
@@ -27,22 +28,16 @@ pub(crate) use lane::{measure, report};
 Examples:
   stormlp gds /mnt/nvme -b 1M -t 8              the paths of this machine, one table
   stormlp gds --preset training --dir /mnt/nvme --output training.md
-  stormlp gds --path gds,cpu-gpu --op read,write --io-size 4K,1M,16M --threads 1,16 \\
-      --runs 3 --baseline before/report.json
   stormlp gds --find-knee --path cpu --io-size 64K,1M --dir /mnt/nvme
-                                                the fewest transfers in flight that reach the best
-  AWS_ENDPOINT_URL=http://n1:9000,http://n2:9000 stormlp gds --dir s3://bucket/gds --threads 1,16
-                                                objects at two endpoints of one store
-  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp gds --dir /shared/gds
-      four hosts at once, each with files of its own in the folder
+  AWS_ENDPOINT_URL=http://n1:9000 stormlp gds --dir s3://bucket/gds --threads 1,16
+  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp gds --dir /shared/gds     four hosts
 
-Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
-./stormlp-results (see --results-dir); `stormlp report show` shows it again.")]
+Sizes: K, M, G are powers of 1024; kB, MB, GB of 1000.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) matrix: MatrixRequest,
 
-    /// Each host has its own files, such as on local drives
+    /// Files are local to each host
     #[arg(long, help_heading = "Several hosts")]
     local_storage: bool,
 
@@ -53,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Continue a saved report with the same options; completed cells are not repeated
+    /// Continue a saved report with the same options
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir"])]
     pub(crate) resume: Option<PathBuf>,
 }
@@ -94,15 +89,21 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// With exit code 2 if an option has no effect.
 fn complete(mut request: MatrixRequest) -> Result<MatrixRequest, Failure> {
     for target in std::mem::take(&mut request.targets) {
-        // A folder need not be there yet.
-        let is_file = fs::metadata(&target).is_ok_and(|found| !found.is_dir());
+        let found = fs::metadata(&target).ok();
+        let is_word = found.is_none() && target.components().count() == 1;
+        if is_word && !names_object(&target) {
+            let word = target.display();
+            let help = format!("for a new folder of this name: stormlp gds --dir {word}");
+            return Err(Failure::usage(format!("{word} is not there")).with_help(help));
+        }
+        let is_file = found.is_some_and(|found| !found.is_dir());
         let targets = if is_file { &mut request.files } else { &mut request.folders };
         targets.push(target);
     }
     let request = request.complete();
     if request.find_knee && request.threads.len() == 1 && request.queue_depths.len() == 1 {
         return Err(Failure::usage(
-            "--find-knee has nothing to search: --threads and --queue-depth name one setting; \
+            "--find-knee needs several settings to search: --threads and --queue-depth name one setting; \
              give several of one of them, or leave out one",
         ));
     }
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Options of `stormlp gds`, as a command of their own.
+    /// Options of `stormlp gds`, as a separate command.
     #[derive(clap::Parser)]
     struct Options {
         #[command(flatten)]

@@ -1,5 +1,5 @@
-//! Argument values for shell completion. clap knows the values of its own enums; names that the
-//! model parses are added here, only for the script.
+//! Argument values for shell completion. clap knows the values of its enums; names that the model
+//! parses are added here, only for the script.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ fn all() -> Vec<Offer> {
         ("gds", "cache", CacheState::VARIANTS.to_vec()),
         ("gds", "fill", Fill::VARIANTS.to_vec()),
         ("gds", "buffer_memory", MemoryKind::VARIANTS.to_vec()),
-        ("gds train datagen checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("gds train checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
         ("kvcache/serving kvcache/replay", "engine", vec!["auto", "uring", "psync"]),
         ("gds train checkpoint datagen", "checksum", vec!["none", "size", "crc"]),
         ("train checkpoint", "cache", CacheChoice::VARIANTS.to_vec()),

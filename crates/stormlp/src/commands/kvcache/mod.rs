@@ -218,7 +218,7 @@ fn run_workload(
             .then(|| output.dry_run(plan(ScanDepth::Only)?, request.is_closed(), dry_run));
         return shown.unwrap_or(Ok(()));
     }
-    // Nothing is written before checks that need no writes have passed.
+    // No file is written before checks that need no writes have passed.
     peers.agree(plan(ScanDepth::Only).and_then(|one| Ok(one.planned()?)))?;
     peers.check_shared(&session.storage.nearest(folder.folder())?)?;
     let delivery = peers.agree(output.open(ReportKind::Kvcache))?;
@@ -240,7 +240,7 @@ fn run_workload(
 /// Runs the search.
 ///
 /// # Errors
-/// Those of a run, and with exit code 6 if not even one server is fed.
+/// The errors of a run, and with exit code 6 if not even one server is fed.
 fn find_max(
     output: OutputArgs,
     request: &KvcacheRequest,
@@ -250,7 +250,7 @@ fn find_max(
     let folder = request.own_folder();
     let look =
         |look: ScanDepth| scan(&*session.storage, &folder, look).map_err(KvcacheError::not_started);
-    // Nothing is written before checks that need no writes have passed.
+    // No file is written before checks that need no writes have passed.
     let facts = look(ScanDepth::Only)?;
     SearchInput { request, host, facts: &facts }.first()?;
     let delivery = output.open(ReportKind::Kvcache)?;
@@ -287,7 +287,7 @@ impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
         taken: &dyn Fn(&str) -> bool,
     ) -> Vec<OutputFile> {
         if nothing(report).is_some() {
-            output::say("the files of MLPerf's client are not written: nothing was measured");
+            output::say("the files of MLPerf's client are not written: there is no measurement");
             return Vec::new();
         }
         mlperf_files(report, taken)
@@ -298,13 +298,13 @@ impl Lane<KvcachePlan, KvcacheResults> for Kvcache {
     }
 }
 
-/// What cuFile needs to know before it opens, if chunks move through it.
+/// The facts that cuFile needs before it opens, if chunks move through it.
 fn cufile(plan: &KvcachePlan) -> Option<(bool, Vec<DeviceId>)> {
     let devices = || plan.transport.accelerators().collect();
     plan.transport.path.needs_cufile().then(|| (plan.request.requires_gds(), devices()))
 }
 
-/// What a trace must have in common on all hosts: each reads its own file.
+/// The facts of a trace that must agree on all hosts: each reads a separate file.
 fn same_trace(trace: &Option<TraceFacts>) -> Vec<ConsistencyField> {
     let told =
         |trace: &TraceFacts| format!("{} of {}", counted(trace.entries, "line"), trace.format);
@@ -312,10 +312,10 @@ fn same_trace(trace: &Option<TraceFacts>) -> Vec<ConsistencyField> {
     vec![("trace".to_string(), trace)]
 }
 
-/// What the trace asks for, if one is to be replayed.
+/// The facts of the trace, if one is to be replayed.
 ///
 /// # Errors
-/// If it cannot be read. What is wrong in it is a problem of the plan.
+/// If it cannot be read. A fault in it is a problem of the plan.
 fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceFacts>, Failure> {
     let KvcacheWorkload::Replay(replay) = &request.workload else { return Ok(None) };
     // An unknown model is a problem of the plan.

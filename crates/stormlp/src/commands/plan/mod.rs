@@ -81,7 +81,7 @@ fn predicted(
     answer.map_err(|error| match error {
         SizingError::Problems(problems) => problems.into(),
         SizingError::Simulation(SimulateError::Drive(DriveError::Stopped)) => {
-            Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
+            Failure::stopped("stopped by the user before the first result")
         }
         SizingError::Simulation(error) => Failure::no_plan(error.clone()).with_help(match error {
             SimulateError::Endless => "check the units of --storage",

@@ -12,17 +12,13 @@ use stormlp_core::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp submission check mlperf/             a package with closed/ and open/
-  stormlp submission check results/ --all      a results folder of mlpstorage or DLIO, with passed rules
+  stormlp submission check mlperf/                  a package with closed/ and open/
+  stormlp submission check results/ --all           a results folder of mlpstorage or DLIO
   stormlp submission check results/ --format json
-                                               keys: verdict, rules[].id, result, path, evidence, …
 
-Exit code 0 if all rules relevant to the verdict are met, 6 if the verdict is invalid (a rule is
-broken) or incomplete (a rule cannot be checked), 4 if there is no run in TREE. What the official
-checker does about each rule is shown: it fails, it warns, or it is silent. Where it only warns, the
-verdict does not depend on it.")]
+Exit code: 0 the rules are met, 6 a rule is broken or cannot be checked, 4 no run in TREE.")]
 pub(crate) struct Args {
-    /// Folder that contains closed/ or open/, or a results folder
+    /// Folder with closed/ or open/, or a results folder
     #[arg(value_name = "TREE")]
     tree: PathBuf,
 
@@ -35,7 +31,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What a tree to check contains.
+/// The contents of a tree to check.
 const EXPECTED: &str = "name a package (it has closed/ORGANISATION/results/SYSTEM/… or open/), a results \
                         folder of mlpstorage (training/MODEL/run/TIME/, checkpointing/MODEL/TIME/), or a \
                         run of DLIO (summary.json)";

@@ -17,18 +17,16 @@ use stormlp_core::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp submission describe                            a draft with this machine as the client
   stormlp submission describe -o systems/fast.yaml
-  stormlp submission describe --check systems/fast.yaml  remaining problems, by field and line
+  stormlp submission describe --check systems/fast.yaml
 
-The fields are those of MLPerf Storage v3.0. What only you know is marked FILL_IN. With --check,
-exit code 0 if there are no problems, 6 if there are.")]
+Facts that only you know are marked FILL_IN. Exit code of --check: 6 if there are problems.")]
 pub(crate) struct Args {
-    /// Check this description instead of creating one
+    /// Check this description
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     check: Option<PathBuf>,
 
-    /// Output file; existing files are not overwritten [default: stdout]
+    /// Output file, which must not exist [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 

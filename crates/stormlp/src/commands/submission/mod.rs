@@ -12,11 +12,11 @@ use stormlp_core::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp submission check results/                 every rule on what mlpstorage or DLIO wrote
-  stormlp submission check results/ --format json   for scripts: verdict, rules[]
-  stormlp submission describe -o fast.yaml          this machine as a client of the system
+  stormlp submission check results/
+  stormlp submission check results/ --format json
+  stormlp submission describe -o fast.yaml
 
-Only MLCommons' own tool, mlpstorage, makes submissions: nothing that stormlp writes is one.")]
+Only mlpstorage makes submissions.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Step,
@@ -24,9 +24,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Check a tree of results against the rules of MLPerf Storage v3.0
+    /// Check results against the rules of MLPerf Storage v3.0
     Check(check::Args),
-    /// Describe this machine for v3.0's system description, or check one by field and line
+    /// Describe this machine for a submission, or check a description
     Describe(describe::Args),
 }
 

@@ -44,18 +44,13 @@ use crate::hosts::Needs;
     allow_negative_numbers = true,
     after_help = "\
 Examples:
-  stormlp train unet3d
-      one emulated H100, with a starter dataset in ./stormlp-data/unet3d: about a minute
+  stormlp train unet3d                                      one emulated H100, a minute
   stormlp train resnet50 --accelerator a100 -n 8 --dir /mnt/nvme/resnet50 --cache cold
-      eight A100s on an existing dataset, uncached in each epoch
-  stormlp train unet3d --path null -n 16 --steps 20
-      upper limit of this host, without storage
-  stormlp train unet3d --dir /mnt/nvme/unet3d --find-max
-      maximum number of H100s that this storage feeds
+  stormlp train unet3d --path null -n 16 --steps 20         upper limit of this host
+  stormlp train unet3d --dir /mnt/nvme/unet3d --find-max    maximum number of H100s
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp train unet3d -n 32 --dir /shared/unet3d
-      32 accelerators on four hosts, eight on each
 
-Exit code: 0 PASS, 6 FAIL (AU below the workload's threshold)."
+Exit code: 0 PASS, 6 FAIL."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -64,11 +59,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Also write the result files of DLIO and mlpstorage to DIR
+    /// Also write the files of DLIO and mlpstorage
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 
-    /// Print the plan, and exit as the run would, without reading or writing data
+    /// Print the plan and exit
     #[arg(long, conflicts_with = "mlperf_output")]
     pub(crate) dry_run: bool,
 }
@@ -134,7 +129,7 @@ fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
             ("--dir", asked.dir.is_some()),
             ("--generate", asked.generate.is_some()),
         ];
-        refuse(&options, "with null storage, which reads and writes nothing")?;
+        refuse(&options, "with null storage, which neither reads nor writes")?;
     }
     let as_is = asked.find_max && asked.cache == Some(CacheChoice::AsIs);
     refuse(&[("--cache as-is", as_is)], "with --find-max, which needs uncached reads")?;
