@@ -189,8 +189,8 @@ pub fn plan(
     peers.from_first(&own)
 }
 
-/// Assigns the ranks to hosts, and makes each host restore what another host wrote unless requested
-/// otherwise.
+/// Assigns the ranks to hosts, and makes each host restore another host's files unless
+/// requested otherwise.
 fn dealt(mut plan: CheckpointPlan, peers: &Peers) -> Result<CheckpointPlan, Failure> {
     let (ranks, count) = (plan.ranks.len(), peers.members().len());
     if count > ranks {

@@ -1,4 +1,4 @@
-//! Checks the files found against what a workload requires.
+//! Checks the files found against a workload's requirements.
 
 use std::collections::HashSet;
 use std::fmt::Display;

@@ -85,8 +85,8 @@ pub struct SizingAnswer {
     pub prediction: Prediction,
     /// Checkpoint times, if the job writes checkpoints.
     pub checkpoint: Option<CheckpointTimes>,
-    /// The rows that answer the question: the requested number, the largest, and what the requested
-    /// number needs.
+    /// The rows that answer the question: the requested number, the largest, and the needs of
+    /// the requested number.
     pub rows: Vec<AnswerRow>,
     /// Simulated numbers of accelerators, ascending.
     pub over_accelerators: Vec<AtCount>,

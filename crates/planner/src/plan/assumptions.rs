@@ -46,7 +46,7 @@ pub fn model_error(sizing: &Sizing, plan: &TrainPlan) -> String {
 /// The assumptions for `request` with the run `plan`.
 pub fn of(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
     let mut notes = vec![
-        "everything here is simulated, nothing was measured".to_string(),
+        "all of this is simulated, not measured".to_string(),
         format!(
             "storage is {} ({}), performs the same at any fill level and age, and serves no other clients",
             sizing.storage.model, sizing.storage.source

@@ -36,7 +36,7 @@ pub(super) fn headline(answer: &SizingAnswer) -> String {
     format!("{workload}: {verdict}; predicted, not measured, {memory}")
 }
 
-/// How the requested number misses the threshold, and what it needs.
+/// How the requested number misses the threshold, and its needs.
 fn missed(answer: &SizingAnswer, au: &str) -> String {
     let asked = format!("{} {}", answer.accelerators, answer.accelerator);
     match (&answer.need.at, answer.need.tried_devices) {

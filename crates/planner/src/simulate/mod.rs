@@ -38,7 +38,7 @@ const FROM_MEMORY_PERCENT: f64 = 50.0;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulateError {
     /// The plan has no steps or no accelerators.
-    #[error("nothing to train: {steps} steps for {accelerators} accelerators")]
+    #[error("no work: {steps} steps for {accelerators} accelerators")]
     NothingToDo {
         /// Steps per epoch.
         steps: u64,

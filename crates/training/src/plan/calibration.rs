@@ -1,5 +1,5 @@
-//! What the official client costs on a host, by format: the trials of `stormlp calibrate-dlio`, what
-//! follows from them, and the file that keeps it.
+//! The official client's cost on a host, by format: the trials of `stormlp calibrate-dlio`, their
+//! conclusions, and the file that keeps them.
 
 use serde::{Deserialize, Serialize};
 

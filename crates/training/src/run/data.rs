@@ -65,7 +65,7 @@ impl Data {
 /// A dataset to generate or complete.
 pub struct MissingDataset {
     plan: GeneratePlan,
-    /// What is there now; what stands before the bytes to write, and before the files.
+    /// The present state; the words before the bytes to write, and before the files.
     words: [&'static str; 3],
 }
 

@@ -22,7 +22,7 @@ use stormlp_show::records::Records;
 use stormlp_show::series::TimeSummary;
 use stormlp_show::{objects, storage, telemetry};
 
-/// What the columns of a wait hold.
+/// The content of the columns of waits.
 const WAITING: &str = "wait in seconds, summed over all accelerators";
 /// Label for a mean over epochs, if there were several runs.
 const SCORED_MEAN: &str = "mean of all scored runs";
@@ -199,7 +199,7 @@ fn headline(report: &TrainReport) -> String {
     }
 }
 
-/// What the figure depends on: `; starter set, cold, 2 epochs`.
+/// The conditions of the figure: `; starter set, cold, 2 epochs`.
 fn remarks(report: &TrainReport) -> String {
     let request = &report.plan.request;
     let mut remarks: Vec<String> = Vec::new();
