@@ -59,9 +59,9 @@ def ours(arguments):
     with tempfile.TemporaryDirectory() as results:
         usage = measured([
             arguments.stormlp, "kvcache", "mlperf", "--quiet", arguments.model, "--users",
-            str(arguments.users), "--duration", f"{arguments.duration}s", "--cpu-cache",
-            f"{arguments.memory}G", "--tune",
-            f"concurrent-writes={arguments.writes},seed={arguments.seed}",
+            str(arguments.users), "--duration", f"{arguments.duration}s", "--tune",
+            f"cpu-cache={arguments.memory}G,concurrent-writes={arguments.writes},"
+            f"seed={arguments.seed}",
             "--dir", os.path.join(arguments.folder, "stormlp"),
             "--results-dir", results, "--mlperf-output", results,
             "--capacity", f"{arguments.capacity}G"])

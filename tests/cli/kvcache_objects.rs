@@ -25,7 +25,7 @@ fn prefixes_are_loaded_from_objects_and_clean_removes_them_and_nothing_else() {
     let server = ObjectServer::default();
     server.put("hers", b"x");
     // Room for the first prefixes alone, so that new ones delete old ones.
-    let room = format!("{SMALL} --capacity 13M --reuse 1 --no-cleanup --verify");
+    let room = format!("{SMALL} --capacity 13M --tune reuse=1 --no-cleanup --verify");
     let (code, out, error) = run(&server, &words(&format!("{room} --format json")));
     assert_eq!(code, 0, "{out}{error}");
     let json: Value = serde_json::from_str(&out).unwrap();
@@ -92,7 +92,7 @@ fn an_object_that_is_removed_during_the_run_is_named_with_what_to_do() {
 fn what_objects_cannot_do_is_refused() {
     let server = ObjectServer::default();
     for (more, says) in [
-        ("--layout packed", "use --layout files"),
+        ("--tune layout=packed", "use --tune layout=files"),
         ("--path cpu", "leave --path out"),
         ("--io-size 1M", "a chunk is read by one request"),
     ] {

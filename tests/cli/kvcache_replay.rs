@@ -14,9 +14,10 @@ const IO: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\r\n";
 const BURST: &str = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
 
 fn words(more: &str) -> Vec<String> {
+    let (file, more) = more.split_once(' ').unwrap_or((more, ""));
     let words =
-        format!("kvcache replay --model tiny-1b --dir objects --quiet --tune telemetry=off {more}");
-    words.split(' ').map(str::to_string).collect()
+        format!("kvcache replay {file} tiny-1b --dir objects --quiet --tune telemetry=off {more}");
+    words.split_whitespace().map(str::to_string).collect()
 }
 
 fn replayed(dir: &Path, more: &str) -> Value {
@@ -47,7 +48,7 @@ fn a_trace_of_mlperfs_client_moves_what_it_says() {
     fs::write(dir.path().join("io.csv"), IO.to_string() + &lines.concat()).unwrap();
     let json = replayed(dir.path(), "io.csv --speed max --concurrency 4 --verify");
     let trial = &json["trials"][0];
-    assert_eq!(json["plan"]["profile"], "replay");
+    assert_eq!(json["plan"]["workload"], "replay");
     assert_eq!(
         (count(&json["plan"]["trace"], "entries"), count(&json["plan"]["trace"], "skipped")),
         (5, 1)
@@ -74,7 +75,7 @@ fn a_trace_whose_reads_find_nothing_measures_nothing() {
     fs::write(dir.path().join("io.csv"), format!("{IO}{reads}")).unwrap();
     let mut ran = stormlp();
     let ran = ran.current_dir(&dir).args(words("io.csv")).assert().code(3);
-    let none = "nothing was measured: none of the 2 objects that the trace reads was there";
+    let none = "no result: none of the 2 objects that the trace reads was there";
     let output = ran.get_output();
     for text in [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)) {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -126,7 +127,7 @@ fn a_trace_that_is_wrong_is_refused_with_its_line() {
     refused(b"", "trace", 3, "the trace is empty");
     refused(b"\x28\xb5\x2f\xfd\x04\x00", "trace", 3, "unpack it first (zstd -d)");
     refused(&vec![b'{'; 2 << 20], "trace", 3, "line 1: it is longer than");
-    refused(BURST.as_bytes(), "trace", 3, "asks nothing of storage");
+    refused(BURST.as_bytes(), "trace", 3, "has no work for storage");
     let io = |line: &str| format!("{IO}5,Write,{BYTES},Tier-2,a,Prefill\r\n{line}").into_bytes();
     let other = io("5,Read,24576,Tier-2,a,Decode\r\n");
     refused(&other, "trace", 3, "trace, line 3: Object_Size_Bytes: 24576 are read of `a`");

@@ -67,7 +67,7 @@ fn a_report_shows_in_every_format() {
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     let csv = read("a.csv");
     assert_eq!(csv.lines().count(), 3, "{csv}");
-    assert!(csv.starts_with("format_version,started_at,hostname,command,profile,seed,path"));
+    assert!(csv.starts_with("format_version,started_at,hostname,command,workload,seed,path"));
     assert!(read("a.html").contains("Read rate of each run"));
     assert!(read("a.prom").contains("stormlp_kvcache_read_bytes_per_second{"));
     let listed = stdout(stormlp().current_dir(&dir).args(["report"]).assert().success());
@@ -111,10 +111,10 @@ fn wrong_requests_are_refused_with_what_to_do() {
     refused("mlperf --mlperf-option 4", 2, "--mlperf-option");
     refused("mlperf --closed --users 3", 2, "--closed");
     refused("mlperf --closed --capacity 10G", 2, "--capacity");
-    refused("mlperf tiny-1b --capacity 1M", 4, "the largest object of tiny-1b takes");
+    refused("mlperf tiny-1b --capacity 1M", 4, "the largest object of tiny-1b needs");
     refused("mlperf tiny-1b --capacity 1000T", 4, "use a smaller --capacity");
     refused("mlperf tiny-1b --dir /etc/hosts", 4, "/etc/hosts is not a folder");
-    refused("mlperf --closed --tune seed=7", 2, "--closed fixes seed");
+    refused("mlperf --closed --tune seed=7", 2, "--tune seed has no effect with --closed");
     refused("size --users 3", 2, "--users");
     refused("tiny-1b", 2, "`stormlp kvcache serving tiny-1b`");
     assert_eq!(names(dir.path()), Vec::<String>::new());
@@ -231,10 +231,10 @@ fn a_run_that_measured_nothing_exports_no_figure() {
     let dir = TempDir::new_in(".").unwrap();
     let mut ran = stormlp();
     // All objects stay in memory.
-    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--cpu-cache", "40G"]);
+    ran.current_dir(&dir).args(words(Path::new("objects"))).args(["--tune", "cpu-cache=40G"]);
     ran.args(["--output", "m.csv", "--output", "m.prom", "--mlperf-output", "official"]);
     let text = stderr(ran.assert().code(3));
-    assert!(text.contains("nothing was measured"), "{text}");
+    assert!(text.contains("no result"), "{text}");
     assert!(text.contains("the files of MLPerf's client are not written"), "{text}");
     assert_eq!(names(&dir.path().join("official")), Vec::<String>::new());
     let csv = fs::read_to_string(dir.path().join("m.csv")).unwrap();
@@ -244,9 +244,9 @@ fn a_run_that_measured_nothing_exports_no_figure() {
     let fields: Vec<&str> = row.split(',').collect();
     assert_eq!((fields[place("read_gib_per_second")], fields[place("read_bytes")]), ("", "0"));
     let prom = fs::read_to_string(dir.path().join("m.prom")).unwrap();
-    assert!(!prom.contains("bytes_per_second") && prom.contains("nothing measured"), "{prom}");
+    assert!(!prom.contains("bytes_per_second") && prom.contains("no result"), "{prom}");
     let listed = stdout(stormlp().current_dir(&dir).args(["report"]).assert().success());
-    assert!(listed.contains("nothing measured") && !listed.contains("complete"), "{listed}");
+    assert!(listed.contains("no result") && !listed.contains("complete"), "{listed}");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use crate::{stderr, stdout, stormlp};
 
 const SEARCH: &str = "kvcache serving tiny-1b --find-max --dir chunks --duration 1s \
-                      --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --new-tokens 1 \
-                      --queue-depth 1 --tune telemetry=off,writers=1 --prefill-rate";
+                      --chunk-tokens 64 --prefixes 6 --prefix-tokens 128,256 --queue-depth 1 \
+                      --tune telemetry=off,writers=1,new-tokens=1 --prefill-rate";
 
 fn words(more: &str) -> Vec<String> {
     format!("{SEARCH} {more}").split_whitespace().map(str::to_string).collect()
@@ -60,7 +60,7 @@ fn as_many_are_tried_as_the_host_takes_and_the_answer_is_a_lower_bound() {
 #[test]
 fn storage_that_feeds_none_is_said_with_exit_code_6() {
     let dir = TempDir::new_in(".").unwrap();
-    let ran = stormlp().current_dir(&dir).args(words("1e9 --confirm 0")).assert().code(6);
+    let ran = stormlp().current_dir(&dir).args(words("1e9 --tune confirm=0")).assert().code(6);
     let error = stderr(ran);
     assert!(
         error.contains("storage does not feed even one server: P95 too high; a prefix of"),
@@ -72,7 +72,7 @@ fn storage_that_feeds_none_is_said_with_exit_code_6() {
 #[test]
 fn a_search_of_probes_alone_has_their_warnings_and_no_full_run() {
     let dir = TempDir::new_in(".").unwrap();
-    let output = with_few_files(&dir, "1 --confirm 0 --details --output answer.json");
+    let output = with_few_files(&dir, "1 --tune confirm=0 --details --output answer.json");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -98,7 +98,7 @@ fn a_search_needs_servers_and_its_plan_is_that_of_the_first_run() {
     refused("kvcache serving --find-max", 2, "--prefill-rate");
     refused("kvcache mlperf --find-max", 2, "--find-max is an option of");
     refused("kvcache serving --find-max --prefill-rate 9 --concurrency 4", 2, "--concurrency");
-    refused("kvcache serving --confirm 3", 2, "--find-max");
+    refused("kvcache serving --tune confirm=3", 2, "--find-max");
     let plan = stormlp().current_dir(&dir).args(words("9 --dry-run")).assert().success();
     assert!(stderr(plan).contains("its first run, of 8 servers"));
     assert!(!dir.path().join("chunks").exists());

@@ -40,9 +40,11 @@ const SERVING: &str = "serving tiny-1b --duration 1s --chunk-tokens 64 --prefixe
 #[test]
 fn prompts_load_what_was_written_before() {
     let dir = TempDir::new_in(".").unwrap();
-    let json =
-        served(dir.path(), &format!("{SERVING} --verify --prefill-rate 8000 --new-tokens 100"));
-    assert_eq!(json["plan"]["profile"], "serving");
+    let json = served(
+        dir.path(),
+        &format!("{SERVING} --verify --prefill-rate 8000 --tune new-tokens=100"),
+    );
+    assert_eq!(json["plan"]["workload"], "serving");
     assert_eq!(count(&json["plan"]["serving"], "chunk_bytes"), CHUNK);
     let trial = &json["trials"][0];
     let prompts = &trial["prompts"];
@@ -73,7 +75,7 @@ fn what_nobody_has_written_yet_is_not_asked_for() {
     let small = SERVING.replace("--chunk-tokens 64", "--chunk-tokens 16");
     let small = small.replace("--prefix-tokens 128,256", "--prefix-tokens 32,64");
     let small = small.replace("--duration 1s", "--duration 3s");
-    let json = served(dir.path(), &format!("{small} --new-tokens 1 --reuse 4"));
+    let json = served(dir.path(), &format!("{small} --tune new-tokens=1,reuse=4"));
     let trial = &json["trials"][0];
     let prompts = &trial["prompts"];
     let (loaded, all) = (count(prompts, "loaded_tokens"), count(prompts, "tokens"));
@@ -86,7 +88,7 @@ fn what_nobody_has_written_yet_is_not_asked_for() {
 fn prefixes_that_do_not_fit_are_said_before_the_run_and_only_a_part_is_written() {
     let dir = TempDir::new_in(".").unwrap();
     // Three of 2 chunks and three of 4 have no room.
-    let says = "6 prefixes take 27.07 MiB, and chunks may take 9.02 MiB";
+    let says = "6 prefixes need 27.07 MiB, but chunks may use only 9.02 MiB";
     let small = format!("{SERVING} --no-cleanup --capacity {}", 6 * CHUNK);
     let plan = words(&format!("{small} --dry-run"));
     let planned = stdout(stormlp().current_dir(&dir).args(plan).assert().success());
@@ -103,7 +105,7 @@ fn prefixes_that_do_not_fit_are_said_before_the_run_and_only_a_part_is_written()
     assert!((1..=6).contains(&files(dir.path(), "chunk_")));
     let more = format!("{SERVING} --capacity {}", 3 * CHUNK);
     let text = stderr(stormlp().current_dir(&dir).args(words(&more)).assert().code(4));
-    assert!(text.contains("a prefix takes up to 6.02 MiB"), "{text}");
+    assert!(text.contains("a prefix needs up to 6.02 MiB"), "{text}");
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn what_a_killed_run_has_begun_is_known() {
 fn chunks_share_files_and_are_known_to_clean() {
     let dir = TempDir::new_in(".").unwrap();
     // Room for the first prefixes and little else, so that new ones delete old ones.
-    let room = format!("{SERVING} --layout packed --capacity {} --reuse 1", 20 * CHUNK);
+    let room = format!("{SERVING} --tune layout=packed,reuse=1 --capacity {}", 20 * CHUNK);
     let json = served(dir.path(), &format!("{room} --verify --no-cleanup"));
     let trial = &json["trials"][0];
     assert!(count(&trial["written"], "objects") > 0, "{trial:#}");
@@ -188,7 +190,7 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
     ];
     fs::write(dir.path().join("moon.jsonl"), lines.join("\n")).unwrap();
     let json =
-        served(dir.path(), "replay moon.jsonl --model tiny-1b --chunk-tokens 64 --layout files");
+        served(dir.path(), "replay moon.jsonl tiny-1b --chunk-tokens 64 --tune layout=files");
     assert_eq!(json["plan"]["trace"]["format"], "mooncake");
     let trial = &json["trials"][0];
     assert_eq!(count(&trial["requests"], "served"), 3);
@@ -196,7 +198,7 @@ fn prompts_of_a_trace_load_the_blocks_that_earlier_ones_wrote() {
     // Writes are in the background: how many were done before the second prompt is not fixed.
     assert!(count(&trial["prompts"], "loaded_tokens") <= 192, "{trial:#}");
     assert!(count(&trial["written"], "objects") >= 2, "{trial:#}");
-    let wrong = words("replay moon.jsonl --model tiny-1b");
+    let wrong = words("replay moon.jsonl tiny-1b");
     let text = stderr(stormlp().current_dir(&dir).args(wrong).assert().code(3));
     assert!(
         text.contains("line 1: 3 hash_ids for 150 tokens, which fill 1 block of 512"),
@@ -221,7 +223,7 @@ fn a_chunk_that_was_cut_is_named_with_where_its_file_ends() {
         std::thread::sleep(Duration::from_millis(200));
         fs::File::options().write(true).open(&chunk).unwrap().set_len(100_000).unwrap();
     });
-    let more = "replay moon.jsonl --model tiny-1b --chunk-tokens 64 --io-size 256K";
+    let more = "replay moon.jsonl tiny-1b --chunk-tokens 64 --io-size 256K";
     let text = stderr(stormlp().current_dir(&dir).args(words(more)).assert().code(5));
     cut.join().unwrap();
     let says = format!("ended after 100000 bytes; {CHUNK} were written");

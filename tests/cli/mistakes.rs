@@ -3,7 +3,7 @@
 use crate::stormlp;
 
 /// The command line, the exit code, and the text that the answer contains.
-const MISTAKES: [(&str, i32, &str); 107] = [
+const MISTAKES: [(&str, i32, &str); 111] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
@@ -111,6 +111,10 @@ const MISTAKES: [(&str, i32, &str); 107] = [
     ("kvcache mlperf --trials 3", 2, "--trials is --runs here"),
     ("training run", 2, "`stormlp train` does this"),
     ("doctor --verbose", 2, "--verbose is --details here"),
+    ("kvcache replay kv.csv --model tiny-1b", 2, "give MODEL alone, without --model"),
+    ("kvcache mlperf --cpu-mem-gb 4", 2, "--cpu-mem-gb is --tune cpu-cache=4G here"),
+    ("kvcache serving --tune confirm=3", 2, "--tune confirm has no effect without --find-max"),
+    ("kvcache mlperf --tune layout=packed", 2, "the keys are concurrent-writes, cpu-cache, pause"),
 ];
 
 #[test]

@@ -363,7 +363,7 @@ const KV_TRACE: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n\
 
 fn kvcache() -> Swept {
     Swept {
-        words: "kvcache replay kv.csv --model tiny-1b --speed max --concurrency 1 --dir stormlp-data/kv"
+        words: "kvcache replay kv.csv tiny-1b --speed max --concurrency 1 --dir stormlp-data/kv"
             .to_string(),
         result: |place, _| {
             let done = of_report(place, |report| {

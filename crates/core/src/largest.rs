@@ -194,7 +194,7 @@ pub fn outlook(confirm_runs: u32, expected: impl Fn(RunKind) -> f64) -> String {
     let (probe, full) = (expected(RunKind::Probe), expected(RunKind::Full));
     let runs = 2 * confirm_runs;
     format!(
-        "about {}: {USUAL_PROBES} probes of {} or more, and {} of {} each (--confirm)",
+        "about {}: {USUAL_PROBES} probes of {} or more, and {} of {} each",
         format_duration(f64::from(USUAL_PROBES) * probe + f64::from(runs) * full),
         format_duration(probe),
         counted(runs.into(), "full run"),

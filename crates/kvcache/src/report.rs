@@ -235,7 +235,7 @@ pub enum Timed {
     Persist,
     /// Waiting to be one of the objects that are written at a time.
     SlotWait,
-    /// From the sending of a request until a thread takes it.
+    /// From the sending of a request until a thread receives it.
     QueueWait,
     /// Reads and writes of a request together.
     Storage,
@@ -273,7 +273,7 @@ pub struct TrialResult {
     pub tokens_per_second: f64,
     /// The requests of all users, the prompts, or the entries of a trace.
     pub requests: RequestCounts,
-    /// The requests of each class of users; those of a trace and prompts have none.
+    /// The requests of each class of users; empty for a trace and prompts.
     pub classes: BTreeMap<Class, RequestCounts>,
     /// Whether a trace was replayed to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]

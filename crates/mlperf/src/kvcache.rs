@@ -60,7 +60,7 @@ fn option_of(pass: &Pass) -> String {
 fn mark(report: &KvcacheReport) -> Value {
     json!({
         "version": report.head.host.stormlp_version,
-        "profile": report.plan.profile,
+        "workload": report.plan.workload,
         "ending": report.ending,
     })
 }

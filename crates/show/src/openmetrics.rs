@@ -54,7 +54,7 @@ pub fn labels(kind: ReportKind) -> &'static [&'static str] {
         ],
         ReportKind::Checkpoint => &["model", "scale", "profile", "path", "phase", "step", "hosts"],
         ReportKind::Kvcache => {
-            &["model", "option", "profile", "users", "trial", "prefix_tokens", "hosts"]
+            &["model", "option", "workload", "users", "trial", "prefix_tokens", "hosts"]
         }
     }
 }

@@ -26,7 +26,7 @@ const USUAL: [(&str, &str); 8] = [
     ("checkpoint", "model scale closed saves restores verify dir path fsync cache dry-run output"),
     (
         "kvcache mlperf",
-        "model mlperf-option closed users duration runs dir capacity dry-run output",
+        "model mlperf-option closed users duration runs dir capacity mlperf-output dry-run output",
     ),
     (
         "kvcache serving",

@@ -55,7 +55,7 @@ const OF_OTHERS: [(&[&str], &str); 39] = [
     (&["num-files-train"], "--files"),
     (&["num-users"], "--users"),
     (&["memory"], "--buffer-memory"),
-    (&["cpu-mem-gb", "memory"], "--cpu-cache"),
+    (&["cpu-mem-gb"], "--tune cpu-cache=4G"),
     (&["max-concurrent-allocs"], "--tune concurrent-writes=N"),
     (&["loops", "repeat", "trials"], "--runs"),
     (&["batch-size"], "--params reader.batch_size=N"),

@@ -1,4 +1,5 @@
-//! What prevents a run: options without effect, rules, and what machine and folder lack.
+//! Problems that prevent a run: options without effect, rules, and missing parts of machine and
+//! folder.
 
 use std::path::PathBuf;
 
@@ -11,41 +12,36 @@ use stormlp_core::units::ByteSize;
 use super::facts::KvcacheFacts;
 use super::kvcache_plan::KvcachePlan;
 use super::request::KvcacheRequest;
-use super::serving_request::ChunkRequest;
-use super::workload::KvcacheWorkload;
+use super::serving_request::{ChunkRequest, ChunkTune};
 
 /// Open files of a thread (a file, its duplicate, its ring), and of everything else.
 const FILES_OF_WORKER: u64 = 3;
 const OTHER_FILES: u64 = 96;
-/// Memory of a thread besides its buffer, in bytes.
+/// Memory of a thread in addition to its buffer, in bytes.
 const WORKER_BYTES: u64 = 256 << 10;
-/// Options that have no effect on this load, and folders that it cannot use.
-pub(super) fn idle_options(
-    request: &KvcacheRequest,
-    loads_prefixes: bool,
-    problems: &mut Problems,
-) {
+
+/// Options that have no effect on this load, of whole objects or not, and folders that it cannot use.
+pub(super) fn idle_options(request: &KvcacheRequest, is_of_objects: bool, problems: &mut Problems) {
     let is_bucket = request.own_folder().names_objects();
-    let writers = match &request.workload {
-        KvcacheWorkload::Replay(replay) => replay.tune.writers,
-        _ => None,
-    };
-    let of_chunks = writers.is_some()
-        || request.chunks().is_some_and(|chunks| *chunks != ChunkRequest::default());
+    let of_chunks = request.chunks().is_some_and(|(chunks, tune)| {
+        let threads = ChunkRequest { concurrency: chunks.concurrency, ..ChunkRequest::default() };
+        let run = ChunkTune { run: tune.run.clone(), ..ChunkTune::default() };
+        (chunks, tune) != (&threads, &run)
+    });
     for (is_idle, fact, remedy) in [
         (
             is_bucket && request.rank.is_some(),
-            "--dir names objects: KV caches in a bucket are those of one host",
+            "--dir names objects: only one process can use a bucket",
             "start one process, or use --dir with a folder",
         ),
         (
-            is_bucket && !loads_prefixes,
+            is_bucket && is_of_objects,
             "--dir names objects: MLPerf's client keeps KV caches in files",
             "use `stormlp kvcache serving`, or --dir with a folder",
         ),
         (
-            of_chunks && !loads_prefixes,
-            "the options for prefixes and transfers are for traces of Mooncake",
+            of_chunks && is_of_objects,
+            "the options for prefixes and transfers apply only to traces of Mooncake",
             "leave them out, or replay such a trace",
         ),
     ] {
@@ -124,7 +120,7 @@ pub(super) fn folder_problems(plan: &KvcachePlan, facts: &KvcacheFacts, problems
         if pass.largest_object_bytes > plan.capacity_bytes {
             problems.capacity(
                 format!(
-                    "the largest object of {} takes {}; {folder} may hold {} of objects",
+                    "the largest object of {} needs {}, but objects in {folder} may use only {}",
                     pass.model.name,
                     ByteSize(pass.largest_object_bytes),
                     ByteSize(plan.capacity_bytes)

@@ -88,7 +88,7 @@ impl Chunks {
         self.known.contains_key(&id)
     }
 
-    /// The `ids` that are not on storage; all others count as used now.
+    /// The `ids` that are not on storage; all other chunks count as used now.
     pub fn missing(&mut self, ids: &[ChunkId]) -> Vec<ChunkId> {
         ids.iter().rev().for_each(|id| self.touch(*id));
         ids.iter().copied().filter(|id| !self.has(*id)).collect()

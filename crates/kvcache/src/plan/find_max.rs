@@ -1,10 +1,10 @@
-//! Results of `stormlp kvcache serving --find-max`: how many servers storage feeds, what limits it, and every
+//! Results of `stormlp kvcache serving --find-max`: how many servers storage feeds, their limit, and every
 //! number that was tried.
 //!
-//! A server is a thread that loads the prefix of a prompt, computes the rest and takes the next. So
-//! many are fed if loads take no longer than computing would: the 95th percentile of loading a prefix,
-//! at each length, is at most the time to compute as many tokens. What is not written cannot be loaded
-//! later, so nearly all new chunks have to be written, too.
+//! A server is a thread that loads the prefix of a prompt, computes the rest and starts the next.
+//! So many are fed if loads take no longer than computing would: the 95th percentile of loading a
+//! prefix, at each length, is at most the time to compute as many tokens. Chunks that are not
+//! written cannot be loaded later, so nearly all new chunks have to be written, too.
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::knee::KneeLimit;
@@ -15,7 +15,7 @@ pub const FIRST_SERVERS: u32 = 8;
 /// A probe is this share of a full run, but not so short that servers still begin together.
 const PROBE_SHARE: f64 = 0.1;
 const LEAST_PROBE_SECONDS: f64 = 5.0;
-/// The most chunks, in percent of those that prompts bring, that may be dropped or left waiting.
+/// Maximum share of new chunks, in percent, that may be dropped or left waiting.
 pub const MOST_DROPPED_PERCENT: f64 = 5.0;
 
 /// The largest number of servers that storage feeds.
@@ -27,11 +27,11 @@ pub type FindServers = Largest<TriedServers, KneeLimit>;
 pub struct TriedServers {
     /// Servers.
     pub servers: u32,
-    /// Whether it was a probe, whose verdict is a guess, or a full run.
+    /// Whether it was a probe, with a preliminary verdict, or a full run.
     pub run: RunKind,
     /// Whether loading is fast enough at each length, and writing keeps up.
     pub meets: bool,
-    /// The length at which loading takes the largest share of the time to compute.
+    /// The length at which loading is the largest share of the time to compute.
     pub prefix_tokens: u32,
     /// The 95th percentile of loading such a prefix in milliseconds; of fewer than 20 loads the slowest.
     pub load_ms: f64,
@@ -49,7 +49,7 @@ pub struct TriedServers {
     pub loading: f64,
     /// Read rate within the window.
     pub read_gib_per_second: f64,
-    /// What limited it; `None` if unknown.
+    /// Its limit; `None` if unknown.
     pub limited_by: Option<KneeLimit>,
     /// CPUs that other programs used, if they used enough to disturb it and telemetry shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,11 +69,11 @@ impl TriedServers {
         if self.is_slowest { "at most" } else { "P95" }
     }
 
-    /// What limited it, in words.
+    /// Its limit, as text.
     pub fn limit(&self) -> String {
         let limit = self.limited_by.map_or("unknown", KneeLimit::name);
         match self.background_cpus {
-            Some(cpus) => format!("{limit}; others used {cpus:.1} CPUs"),
+            Some(cpus) => format!("{limit}; other programs used {cpus:.1} CPUs"),
             None => limit.to_string(),
         }
     }
@@ -89,10 +89,10 @@ impl TriedServers {
 
     /// The same trial for the search.
     pub fn trial(&self) -> Trial {
-        // Of all servers so many load at a time, and loads may take so much longer.
+        // Of all servers so many load at a time, and loads may be so much longer.
         let slower = 100.0 / self.load_percent() - 1.0;
         let by_loads = f64::from(self.servers) + self.loading * slower;
-        // So many would bring what is written now.
+        // So many would bring the chunks that are written now.
         let written = (100.0 - self.dropped_percent) / (100.0 - MOST_DROPPED_PERCENT);
         let by_writes = if written < 1.0 { f64::from(self.servers) * written } else { f64::MAX };
         Trial {
@@ -145,7 +145,7 @@ impl Tried for TriedServers {
     }
 }
 
-/// The time that a run takes where a full one takes `full_seconds`.
+/// The duration of a run if a full one lasts `full_seconds`.
 pub fn expected_seconds(full_seconds: f64, kind: RunKind) -> f64 {
     match kind {
         RunKind::Probe => (full_seconds * PROBE_SHARE).max(LEAST_PROBE_SECONDS).min(full_seconds),
@@ -153,7 +153,7 @@ pub fn expected_seconds(full_seconds: f64, kind: RunKind) -> f64 {
     }
 }
 
-/// Whether memory is part of the answer: it is not that of storage alone.
+/// Whether memory is part of the answer: it does not show storage alone.
 pub fn is_of_memory(find: &FindServers) -> bool {
     find.answer().is_some_and(|one| one.limited_by == Some(KneeLimit::Memory))
 }

@@ -5,7 +5,7 @@ use stormlp_core::transport::Transport;
 use stormlp_core::warning::Warning;
 
 use super::model::Model;
-use super::request::{KvcacheRequest, Profile};
+use super::request::{KvcacheRequest, WorkloadName};
 use super::serving::ServingPlan;
 use super::trace::TraceFormat;
 use super::workload::Speed;
@@ -14,11 +14,11 @@ use super::workload::Speed;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TracePlan {
-    /// Whose it is.
+    /// Its format.
     pub format: TraceFormat,
     /// Requests or operations.
     pub entries: u64,
-    /// Lines that ask nothing of storage: objects in memory, requests without tokens.
+    /// Lines without work for storage: objects in memory, requests without tokens.
     pub skipped: u64,
     /// From the first to the last as recorded, in seconds.
     pub span_seconds: f64,
@@ -27,7 +27,7 @@ pub struct TracePlan {
 }
 
 impl TracePlan {
-    /// How long it takes if threads keep up, in seconds; `None` if it has no pace.
+    /// Its duration if threads keep up, in seconds; `None` if it has no pace.
     pub fn paced_seconds(&self) -> Option<f64> {
         match self.speed {
             Speed::Times(times) => Some(self.span_seconds / times),
@@ -36,11 +36,11 @@ impl TracePlan {
     }
 }
 
-/// What a client does in each of its trials.
+/// The work of a client in each of its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pass {
-    /// MLPerf's option whose model, users, memory and writes these are; `None` if one differs.
+    /// MLPerf's option with this model, these users, memory and writes; `None` if one differs.
     pub option: Option<u32>,
     /// The model.
     pub model: Model,
@@ -64,15 +64,15 @@ pub struct Pass {
 pub struct KvcachePlan {
     /// The request.
     pub request: KvcacheRequest,
-    /// Whose workload this is.
-    pub profile: Profile,
+    /// The name of the workload.
+    pub workload: WorkloadName,
     /// The trace that is replayed, if one is.
     #[serde(default)]
     pub trace: Option<TracePlan>,
     /// The load of a serving engine, if prompts load prefixes.
     #[serde(default)]
     pub serving: Option<ServingPlan>,
-    /// What is done, one after the other.
+    /// The passes, one after the other.
     pub passes: Vec<Pass>,
     /// Trials of each.
     pub trials: u32,
@@ -80,16 +80,17 @@ pub struct KvcachePlan {
     pub duration_seconds: f64,
     /// Seconds between trials, or between options if the rules fix them.
     pub pause_seconds: f64,
-    /// The seed of users, requests and content; of several hosts, that of this one.
+    /// The seed of users, requests and content; of several hosts, this one's.
     pub seed: u32,
     /// The rank of this process, if it is one of several: its objects are in a folder `rank_N`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// How bytes move: each thread serves a request at a time.
     pub transport: Transport,
-    /// Most bytes of objects in the folder.
+    /// Maximum bytes of objects in the folder.
     pub capacity_bytes: u64,
-    /// Free bytes on its file system, with what a killed run left; `None` if it was not examined.
+    /// Free bytes on its file system, including the files of a killed run; `None` if it was not
+    /// examined.
     pub free_bytes: Option<u64>,
     /// Host memory for buffers and the noise that objects are made of, in bytes.
     pub buffer_bytes: u64,
@@ -109,7 +110,7 @@ impl KvcachePlan {
         names
     }
 
-    /// The models in words.
+    /// The models as text.
     pub fn name(&self) -> String {
         self.models().join(", ")
     }
@@ -127,7 +128,7 @@ impl KvcachePlan {
         self.trace.is_some() && self.request.run.duration_seconds.is_none()
     }
 
-    /// The most threads of any pass.
+    /// Maximum threads of any pass.
     pub fn most_workers(&self) -> u32 {
         self.passes.iter().map(|pass| pass.workers).max().unwrap_or(1)
     }

@@ -1,4 +1,4 @@
-//! What a run of the KV-cache workload does: models, objects, users, requests.
+//! The plan of a KV-cache workload: models, objects, users, requests.
 //!
 //! ```
 //! use stormlp_kvcache::plan::{Content, Model, Noise};
@@ -47,10 +47,10 @@ pub use model::{Attention, CHECKPOINT_MODELS, Model};
 pub use noise::{Element, NOISE_BYTES, NOISE_ELEMENTS, Noise};
 pub use options::{MOST_WORKERS, MlperfOption, OPTIONS, SECONDS, SEED};
 pub use prompts::{Prompt, Prompts};
-pub use request::{KvcacheRequest, Profile, RunRequest};
+pub use request::{KvcacheRequest, RunRequest, WorkloadName};
 pub use resolve::resolve;
 pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
-pub use serving_request::{ChunkRequest, ServingRequest, ServingTune};
+pub use serving_request::{ChunkRequest, ChunkTune, RunTune, ServingRequest, ServingTune};
 pub use size::{Fits, ObjectSize, Size, SizeRequest, size};
 pub use trace::{
     BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,

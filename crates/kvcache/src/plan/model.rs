@@ -1,4 +1,4 @@
-//! Language models, and how many bytes the cache of a token takes.
+//! Language models, and the bytes of the cache of a token.
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::names::unknown_among;
@@ -6,14 +6,14 @@ use stormlp_core::names::unknown_among;
 /// Bytes of an element; all caches are 16-bit floating point.
 pub(super) const ELEMENT_BYTES: u64 = 2;
 
-/// What is kept for each token in each layer.
+/// The cache of each token in each layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Attention {
     /// A key and a value for each of these heads (MHA, GQA).
     Heads {
-        /// Heads with a key and a value of their own.
+        /// Heads with separate keys and values.
         heads: u64,
         /// Elements of each.
         dimension: u64,
@@ -25,7 +25,7 @@ pub enum Attention {
     },
 }
 
-/// A model: what determines the size of its cache.
+/// A model: the figures that determine the size of its cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Model {
@@ -33,7 +33,7 @@ pub struct Model {
     pub name: String,
     /// Layers.
     pub layers: u64,
-    /// What each layer keeps for a token.
+    /// The cache of a token in each layer.
     pub attention: Attention,
 }
 
@@ -110,7 +110,7 @@ impl Model {
         format!("{before}{tokens}{after}")
     }
 
-    /// What stands before and after the number of tokens in such a shape.
+    /// The text before and after the number of tokens in such a shape.
     pub(super) fn around_tokens(&self) -> (String, String) {
         let layers = self.layers;
         match self.attention {

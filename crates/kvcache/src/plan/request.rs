@@ -1,32 +1,31 @@
-//! The request for a run: the options of `stormlp kvcache mlperf`, `serving` and `replay`, not validated
-//! yet.
+//! The request for a run: the options of `stormlp kvcache mlperf`, `serving` and `replay`, before
+//! validation.
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::shell::CommandLine;
-use stormlp_core::telemetry::Telemetry;
 use stormlp_core::units::{parse_bytes, parse_seconds, parse_some_bytes};
 use strum::Display;
 
 use super::options::{MOST_SECONDS, OPTIONS, SEED};
-use super::serving_request::ChunkRequest;
+use super::serving_request::{ChunkRequest, ChunkTune, RunTune};
 use super::workload::KvcacheWorkload;
 
 /// Listed after the options of the same heading that all commands have.
 const LAST: usize = 99;
 
-/// Whose workload a run is.
+/// The name of a workload: its subcommand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-pub enum Profile {
-    /// That of MLPerf Storage v3.0.
-    MlperfV3,
-    /// That of serving engines: chunks of prefixes.
+pub enum WorkloadName {
+    /// MLPerf Storage v3.0.
+    Mlperf,
+    /// Prompts of a serving engine: chunks of prefixes.
     Serving,
-    /// That of a trace.
+    /// A recorded trace.
     Replay,
 }
 
@@ -35,7 +34,11 @@ pub enum Profile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RunRequest {
-    /// Duration of a run [default: 300s; that of the trace]
+    /// Model; `stormlp workloads` lists them [default: llama3.1-8b]
+    #[arg(value_name = "MODEL", help_heading = None::<&'static str>)]
+    pub model: Option<String>,
+
+    /// Duration of a run [default: 300s; a trace: until its end]
     #[arg(long = "duration", value_name = "TIME", help_heading = "Load",
         value_parser = within(parse_seconds, 0.1..=MOST_SECONDS, "100ms to 168h"))]
     pub duration_seconds: Option<f64>,
@@ -44,40 +47,34 @@ pub struct RunRequest {
     #[arg(long, value_name = "N", help_heading = "Load", value_parser = whole::<u32>(1..=1000))]
     pub runs: Option<u32>,
 
-    /// Time between runs [default: 0]
-    #[arg(long = "pause", value_name = "TIME", help_heading = "Load",
-        value_parser = within(parse_seconds, 0.0..=86_400.0, "0 to 24h"))]
-    pub pause_seconds: Option<f64>,
-
-    /// Folder of the objects, or s3://bucket/prefix for prompts [default: ./stormlp-data/kvcache]
+    /// Folder for objects, or s3://bucket/prefix [default: ./stormlp-data/kvcache]
     #[arg(short = 'd', long = "dir", value_name = "DIR", help_heading = "Objects",
         value_parser = Location::anywhere, value_hint = clap::ValueHint::AnyPath)]
     pub folder: Option<Location>,
 
-    /// Maximum space for objects; the least recently used are evicted [default: 10G, or half of the
-    /// free space if that is less]
+    /// Maximum space for objects [default: 10G, at most half of the free space]
     #[arg(long = "capacity", value_name = "SIZE", help_heading = "Objects",
         value_parser = parse_some_bytes)]
     pub capacity_bytes: Option<u64>,
 
-    /// Bytes per read or write call [default: 1M]
+    /// Size of a read or write [default: 1M]
     #[arg(short = 'b', long = "io-size", value_name = "SIZE", help_heading = "Objects",
         value_parser = parse_io_bytes)]
     pub io_bytes: Option<u64>,
 
-    /// Compare every byte read with the one written; this costs CPU time
+    /// Compare every byte read with the one written
     #[arg(long, help_heading = "Objects")]
     pub verify: bool,
 
-    /// Keep the objects of the last run until the next one or `stormlp clean`
+    /// Keep the objects of the last run
     #[arg(long, help_heading = "Objects")]
     pub no_cleanup: bool,
 
-    /// Each host has its own storage under --dir, such as local drives
+    /// Each host has separate storage under --dir
     #[arg(long, help_heading = "Several hosts", display_order = LAST)]
     pub local_storage: bool,
 
-    /// Print the plan and exit as the run would
+    /// Print the plan without running it
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -98,7 +95,7 @@ pub struct KvcacheRequest {
     #[serde(skip)]
     pub command: CommandLine,
 
-    /// The rank of this process among those of a launcher; `None` if it is alone.
+    /// The rank of this process among a launcher's; `None` if it is alone.
     #[serde(skip)]
     pub rank: Option<u32>,
 
@@ -117,31 +114,26 @@ fn parse_io_bytes(text: &str) -> Result<u64, String> {
 }
 
 impl KvcacheRequest {
-    /// Whose workload it is.
-    pub fn profile(&self) -> Profile {
+    /// The name of the workload.
+    pub fn workload_name(&self) -> WorkloadName {
         match &self.workload {
-            KvcacheWorkload::Mlperf(_) => Profile::MlperfV3,
-            KvcacheWorkload::Serving(_) => Profile::Serving,
-            KvcacheWorkload::Replay(_) => Profile::Replay,
+            KvcacheWorkload::Mlperf(_) => WorkloadName::Mlperf,
+            KvcacheWorkload::Serving(_) => WorkloadName::Serving,
+            KvcacheWorkload::Replay(_) => WorkloadName::Replay,
         }
     }
 
     /// The seed of this process: as in the original, each rank has the next one.
     pub fn own_seed(&self) -> u32 {
-        let seed = match &self.workload {
-            KvcacheWorkload::Mlperf(of) => of.tune.seed,
-            KvcacheWorkload::Serving(of) => of.tune.seed,
-            KvcacheWorkload::Replay(of) => of.tune.seed,
-        };
-        seed.unwrap_or(SEED).wrapping_add(self.rank.unwrap_or(0))
+        self.tune().seed.unwrap_or(SEED).wrapping_add(self.rank.unwrap_or(0))
     }
 
-    /// The interval of samples.
-    pub fn telemetry(&self) -> Telemetry {
+    /// The settings that every workload has.
+    pub fn tune(&self) -> &RunTune {
         match &self.workload {
-            KvcacheWorkload::Mlperf(of) => of.tune.telemetry,
-            KvcacheWorkload::Serving(of) => of.tune.telemetry,
-            KvcacheWorkload::Replay(of) => of.tune.telemetry,
+            KvcacheWorkload::Mlperf(of) => &of.tune.run,
+            KvcacheWorkload::Serving(of) => &of.tune.chunks.run,
+            KvcacheWorkload::Replay(of) => &of.tune.run,
         }
     }
 
@@ -153,20 +145,15 @@ impl KvcacheRequest {
 
     /// The name of the model of prompts or of a trace.
     pub fn model(&self) -> &str {
-        let typed = match &self.workload {
-            KvcacheWorkload::Mlperf(of) => &of.model,
-            KvcacheWorkload::Serving(of) => &of.model,
-            KvcacheWorkload::Replay(of) => &of.model,
-        };
-        typed.as_deref().unwrap_or(OPTIONS[0].model)
+        self.run.model.as_deref().unwrap_or(OPTIONS[0].model)
     }
 
-    /// How chunks are kept and moved, if prompts load prefixes or may.
-    pub fn chunks(&self) -> Option<&ChunkRequest> {
+    /// The options and settings for chunks, if prompts load prefixes or may.
+    pub fn chunks(&self) -> Option<(&ChunkRequest, &ChunkTune)> {
         match &self.workload {
             KvcacheWorkload::Mlperf(_) => None,
-            KvcacheWorkload::Serving(of) => Some(&of.chunks),
-            KvcacheWorkload::Replay(of) => Some(&of.chunks),
+            KvcacheWorkload::Serving(of) => Some((&of.chunks, &of.tune.chunks)),
+            KvcacheWorkload::Replay(of) => Some((&of.chunks, &of.tune)),
         }
     }
 
@@ -183,13 +170,13 @@ impl KvcacheRequest {
         matches!(&self.workload, KvcacheWorkload::Mlperf(of) if of.closed)
     }
 
-    /// Whether it searches for the most servers.
+    /// Whether it searches for the maximum number of servers.
     pub fn finds_max(&self) -> bool {
         matches!(&self.workload, KvcacheWorkload::Serving(of) if of.find_max)
     }
 
     /// Whether the path must not fall back from GPUDirect Storage.
     pub fn requires_gds(&self) -> bool {
-        self.chunks().is_some_and(ChunkRequest::requires_gds)
+        self.chunks().is_some_and(|(chunks, _)| chunks.require.is_some())
     }
 }

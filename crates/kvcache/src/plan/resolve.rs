@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use stormlp_core::facts::{HostFacts, keeps_files_in_memory};
 use stormlp_core::failure::{Problems, Resolution};
+use stormlp_core::location::Location;
 use stormlp_core::mt19937::Mt19937;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport::{EngineChoice, Transport};
@@ -20,11 +21,10 @@ use super::options::{
     CHUNK_BYTES, MOST_SECONDS, MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, TRIALS,
 };
 use super::request::KvcacheRequest;
-use super::serving_request::{ChunkRequest, ServingRequest};
 use super::trace::TraceFormat;
 use super::transport;
 use super::users::{User, draw};
-use super::workload::{KvcacheWorkload, MlperfRequest, ReplayRequest};
+use super::workload::{KvcacheWorkload, MlperfRequest};
 
 /// Share of the free space that objects fill in a closed run, as in the original.
 const CLOSED_SHARE_OF_FREE: f64 = 0.95;
@@ -42,24 +42,22 @@ pub fn resolve(
 ) -> Resolution<KvcachePlan> {
     let mut problems = Problems::default();
     let trace = facts.and_then(|facts| facts.trace.as_ref());
-    let prompts = match &request.workload {
-        KvcacheWorkload::Serving(serving) => Some(Some(serving)),
-        _ => trace.filter(|trace| trace.format == TraceFormat::Mooncake).map(|_| None),
+    // Unknown as long as the trace was not read.
+    let (passes, loads_prefixes) = match &request.workload {
+        KvcacheWorkload::Mlperf(of) => (passes(request, of, &mut problems), Some(false)),
+        KvcacheWorkload::Serving(_) => (threads_only(request, 0, &mut problems), Some(true)),
+        KvcacheWorkload::Replay(of) => (
+            replay(request, &of.trace, trace, &mut problems),
+            trace.map(|trace| trace.format == TraceFormat::Mooncake),
+        ),
     };
-    let passes = match &request.workload {
-        KvcacheWorkload::Mlperf(options) => passes(request, options, &mut problems),
-        KvcacheWorkload::Serving(serving) => {
-            threads_only(request, (serving.concurrency, 0, 0), &mut problems)
-        }
-        KvcacheWorkload::Replay(replay) => self::replay(request, replay, trace, &mut problems),
-    };
-    idle_options(request, prompts.is_some(), &mut problems);
+    idle_options(request, loads_prefixes == Some(false), &mut problems);
     if !problems.is_empty() {
         return Resolution { plan: None, problems };
     }
     let mut plan = assemble(request, passes, facts);
-    if let Some((prompts, chunks)) = prompts.zip(request.chunks()) {
-        serving(&mut plan, (prompts, chunks), host, &mut problems);
+    if loads_prefixes == Some(true) {
+        serving(&mut plan, request, host, &mut problems);
     }
     closed_problems(&plan, results_beside_data, &mut problems);
     machine_problems(&plan, host, &mut problems);
@@ -72,62 +70,49 @@ pub fn resolve(
 /// The threads that replay a trace; without `trace` it was not read.
 fn replay(
     request: &KvcacheRequest,
-    replay: &ReplayRequest,
+    file: &Location,
     trace: Option<&TraceFacts>,
     problems: &mut Problems,
 ) -> Vec<Pass> {
-    let memory_bytes = replay.cpu_cache_bytes;
     if let Some(trace) = trace {
-        let file = &replay.trace;
         if let Some(wrong) = &trace.wrong {
             problems.plan(format!("{file}, {wrong}"), "mend the trace, or replay another one");
         } else if trace.entries == 0 {
             problems.plan(
-                format!("{file} asks nothing of storage ({} read)", counted(trace.skipped, "line")),
+                format!("{file} has no work for storage ({} read)", counted(trace.skipped, "line")),
                 "replay a trace with operations of storage or requests",
             );
         }
-        if trace.format != TraceFormat::Burstgpt && memory_bytes.is_some() {
-            problems.plan(
-                format!(
-                    "--cpu-cache: a trace of {} says itself what goes to storage",
-                    trace.format
-                ),
-                "leave --cpu-cache out",
-            );
-        }
     }
-    let most_tokens = trace.map_or(0, |trace| trace.most_tokens);
-    let of_threads = (replay.concurrency, memory_bytes.unwrap_or(0), most_tokens);
-    threads_only(request, of_threads, problems)
+    threads_only(request, trace.map_or(0, |trace| trace.most_tokens), problems)
 }
 
-/// Decides the load of a serving engine, by `prompts` or a trace, and how its bytes move.
+/// Decides the load of a serving engine, by generated prompts or a trace, and how its bytes move.
 fn serving(
     plan: &mut KvcachePlan,
-    (prompts, chunks): (Option<&ServingRequest>, &ChunkRequest),
+    request: &KvcacheRequest,
     host: &HostFacts,
     problems: &mut Problems,
 ) {
-    let Some(pass) = plan.passes.first_mut() else { return };
+    let Some((pass, options)) = plan.passes.first_mut().zip(request.chunks()) else { return };
     let is_paced = plan.trace.as_ref().is_some_and(|trace| trace.paced_seconds().is_some());
-    let (loaders, writers) = match &plan.request.workload {
-        KvcacheWorkload::Mlperf(_) => (None, None),
-        KvcacheWorkload::Serving(of) => (of.concurrency, of.tune.writers),
-        KvcacheWorkload::Replay(of) => (of.concurrency, of.tune.writers),
+    let prompts = match &request.workload {
+        KvcacheWorkload::Serving(prompts) => Some(prompts),
+        _ => None,
     };
-    let given = (is_paced, loaders, writers);
-    let load = chunks.plan(&pass.model, prompts, given, plan.capacity_bytes, problems);
+    let room = (&pass.model, plan.capacity_bytes);
+    let (chunks, tune) = options;
+    let load = chunks.plan(tune, room, prompts, is_paced, problems);
     pass.largest_object_bytes = load.chunk_bytes;
-    let (decided, warnings) = transport::decide((&plan.request, chunks), &load, host, problems);
+    let (decided, warnings) = transport::decide((request, chunks), &load, host, problems);
     (plan.transport, pass.workers) = (decided, load.loaders + load.writers);
     plan.warnings.extend(warnings);
-    plan.buffer_bytes = buffers(&plan.request, &plan.transport);
+    plan.buffer_bytes = buffers(request, &plan.transport);
     let (capacity, longest) = (ByteSize(plan.capacity_bytes), load.longest_prefix_chunks());
     if load.most_chunks > 0 && longest > load.most_chunks {
         problems.capacity(
             format!(
-                "a prefix takes up to {}, and --dir may hold {capacity} of chunks",
+                "a prefix needs up to {}, but chunks may use only {capacity}",
                 ByteSize(longest * load.chunk_bytes)
             ),
             "use a larger --capacity, a --dir with more space, or shorter --prefix-tokens",
@@ -136,7 +121,7 @@ fn serving(
         plan.warnings.push(Warning::new(
             WarningKind::NoEffect,
             format!(
-                "{} prefixes take {}, and chunks may take {capacity}: prompts find a part of them",
+                "{} prefixes need {}, but chunks may use only {capacity}: prompts find a part of them",
                 load.prefixes,
                 ByteSize(load.prefix_bytes()),
             ),
@@ -153,17 +138,14 @@ fn model_of(name: &str, problems: &mut Problems) -> Option<Model> {
 }
 
 /// A pass of threads without users.
-fn threads_only(
-    request: &KvcacheRequest,
-    (threads, memory_bytes, most_tokens): (Option<u32>, u64, u32),
-    problems: &mut Problems,
-) -> Vec<Pass> {
+fn threads_only(request: &KvcacheRequest, most_tokens: u32, problems: &mut Problems) -> Vec<Pass> {
     let Some(model) = model_of(request.model(), problems) else { return Vec::new() };
+    let threads = request.chunks().and_then(|(chunks, _)| chunks.concurrency);
     vec![Pass {
         option: None,
         users: 0,
         workers: threads.unwrap_or(REPLAY_THREADS),
-        memory_bytes,
+        memory_bytes: 0,
         concurrent_writes: OPTIONS[0].concurrent_writes,
         requests_per_second: 0.0,
         largest_object_bytes: file_bytes(&model, most_tokens.into()),
@@ -171,9 +153,9 @@ fn threads_only(
     }]
 }
 
-/// What is done, one after the other.
+/// The passes, one after the other.
 fn passes(request: &KvcacheRequest, of: &MlperfRequest, problems: &mut Problems) -> Vec<Pass> {
-    let options = match (of.closed, of.mlperf_option, &of.model) {
+    let options = match (of.closed, of.mlperf_option, &request.run.model) {
         (true, ..) => OPTIONS.to_vec(),
         (false, Some(number), _) => {
             OPTIONS.into_iter().filter(|option| option.number == number).collect()
@@ -183,25 +165,23 @@ fn passes(request: &KvcacheRequest, of: &MlperfRequest, problems: &mut Problems)
             vec![own.unwrap_or(OPTIONS[0])]
         }
     };
-    let seed = request.own_seed();
-    options.iter().filter_map(|option| pass(of, option, seed, problems)).collect()
+    options.iter().filter_map(|option| pass((request, of), option, problems)).collect()
 }
 
-/// A pass of `option` with what the request changes.
+/// A pass of `option` with the changes of the request.
 fn pass(
-    request: &MlperfRequest,
+    (request, of): (&KvcacheRequest, &MlperfRequest),
     option: &MlperfOption,
-    seed: u32,
     problems: &mut Problems,
 ) -> Option<Pass> {
-    let name = request.model.as_deref().unwrap_or(option.model);
+    let name = request.run.model.as_deref().unwrap_or(option.model);
     let model = model_of(name, problems)?;
-    let users = request.users.unwrap_or(option.users);
-    let memory_bytes = request.cpu_cache_bytes.unwrap_or(option.cpu_bytes);
-    let concurrent_writes = request.tune.concurrent_writes.unwrap_or(option.concurrent_writes);
+    let users = of.users.unwrap_or(option.users);
+    let memory_bytes = of.tune.cpu_cache_bytes.unwrap_or(option.cpu_bytes);
+    let concurrent_writes = of.tune.concurrent_writes.unwrap_or(option.concurrent_writes);
     let is_option = (name, users, memory_bytes, concurrent_writes)
         == (option.model, option.users, option.cpu_bytes, option.concurrent_writes);
-    let all = draw(&mut Mt19937::of_python(seed), users);
+    let all = draw(&mut Mt19937::of_python(request.own_seed()), users);
     let largest = all.iter().map(|user| user.context_tokens).max().unwrap_or(0);
     Some(Pass {
         option: is_option.then_some(option.number),
@@ -215,7 +195,7 @@ fn pass(
     })
 }
 
-/// The bytes that objects may take by default on storage with so many free.
+/// The bytes that objects may use by default on storage with so many free.
 fn usual_capacity(is_closed: bool, free_bytes: Option<u64>) -> u64 {
     match is_closed {
         true => free_bytes.map_or(u64::MAX, |free| (free as f64 * CLOSED_SHARE_OF_FREE) as u64),
@@ -238,9 +218,10 @@ fn assemble(
     let free_bytes =
         facts.and_then(|facts| Some(facts.folder.free_bytes?.saturating_add(facts.left_bytes)));
     let usable = usual_capacity(request.is_closed(), free_bytes);
-    let (trials, pause_seconds) = match request.is_closed() {
-        true => (TRIALS, PAUSE_SECONDS),
-        false => (run.runs.unwrap_or(1), run.pause_seconds.unwrap_or(0.0)),
+    let pause_seconds = match &request.workload {
+        KvcacheWorkload::Mlperf(of) if of.closed => PAUSE_SECONDS,
+        KvcacheWorkload::Mlperf(of) => of.tune.pause_seconds.unwrap_or(0.0),
+        _ => 0.0,
     };
     let speed = match &request.workload {
         KvcacheWorkload::Replay(replay) => replay.speed,
@@ -256,10 +237,10 @@ fn assemble(
     let most_seconds = if trace.is_some() { MOST_SECONDS } else { SECONDS };
     KvcachePlan {
         request: request.clone(),
-        profile: request.profile(),
+        workload: request.workload_name(),
         trace,
         serving: None,
-        trials,
+        trials: if request.is_closed() { TRIALS } else { run.runs.unwrap_or(1) },
         duration_seconds: run.duration_seconds.unwrap_or(most_seconds),
         pause_seconds,
         seed: request.own_seed(),
@@ -273,7 +254,7 @@ fn assemble(
     }
 }
 
-/// Memory for buffers and noise in bytes; what is compared is made again beside it.
+/// Memory for buffers and noise in bytes; expected bytes are generated in further memory.
 fn buffers(request: &KvcacheRequest, transport: &Transport) -> u64 {
     let compared =
         if request.run.verify { transport.threads as u64 * transport.chunk_bytes } else { 0 };
@@ -293,10 +274,11 @@ fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {
 mod tests {
     use super::*;
     use stormlp_core::facts::{Availability, FolderFacts};
-    use stormlp_core::location::Location;
     use stormlp_core::note::Cause;
 
     use super::super::request::RunRequest;
+    use super::super::serving_request::{ChunkRequest, ServingRequest};
+    use super::super::workload::ReplayRequest;
 
     fn facts() -> KvcacheFacts {
         KvcacheFacts {
@@ -346,17 +328,19 @@ mod tests {
 
     #[test]
     fn a_model_takes_its_option_and_a_change_leaves_none() {
-        let of = |change: fn(&mut MlperfRequest)| {
+        let of = |model: Option<&str>, change: fn(&mut MlperfRequest)| {
             let mut workload = MlperfRequest::default();
             change(&mut workload);
-            resolved(&self::of(workload), &facts()).plan.unwrap().passes.remove(0)
+            let mut request = self::of(workload);
+            request.run.model = model.map(str::to_string);
+            resolved(&request, &facts()).plan.unwrap().passes.remove(0)
         };
-        let large = of(|one| one.model = Some("llama3.1-70b-instruct".to_string()));
+        let large = of(Some("llama3.1-70b-instruct"), |_| ());
         assert_eq!((large.option, large.users, large.concurrent_writes), (Some(3), 70, 4));
-        let other = of(|one| one.model = Some("qwen3-32b".to_string()));
+        let other = of(Some("qwen3-32b"), |_| ());
         assert_eq!((other.option, other.users), (None, 200));
-        assert_eq!(of(|one| one.users = Some(10)).option, None);
-        let second = of(|one| one.mlperf_option = Some(2));
+        assert_eq!(of(None, |one| one.users = Some(10)).option, None);
+        let second = of(None, |one| one.mlperf_option = Some(2));
         assert_eq!((second.option, second.memory_bytes), (Some(2), 4 << 30));
     }
 
@@ -376,8 +360,8 @@ mod tests {
 
     #[test]
     fn every_problem_is_found() {
-        let model = Some("llama4".to_string());
-        let mut bad = of(MlperfRequest { model, ..MlperfRequest::default() });
+        let mut bad = request();
+        bad.run.model = Some("llama4".to_string());
         bad.run.folder = Some(Location::from("s3://bucket/kv"));
         let found = resolved(&bad, &facts());
         assert!(found.plan.is_none());
@@ -386,7 +370,7 @@ mod tests {
         full.folder.free_bytes = Some(1 << 30);
         let found = resolved(&request(), &full).problems;
         assert_eq!(found.cause(), Cause::Capacity);
-        assert!(found.to_string().contains("the largest object of llama3.1-8b takes"), "{found}");
+        assert!(found.to_string().contains("the largest object of llama3.1-8b needs"), "{found}");
         let foreign = KvcacheFacts { foreign: Some("photo.jpg".to_string()), ..facts() };
         let found = resolved(&request(), &foreign).problems;
         assert!(found.to_string().contains("photo.jpg, which stormlp did not make"), "{found}");
@@ -394,6 +378,29 @@ mod tests {
             HostFacts { open_files_limit: 256, memory_bytes: 1 << 28, ..stormlp_fixtures::host() };
         let found = resolve(&request(), &host, Some(&facts()), &[]).problems;
         assert_eq!(found.len(), 2, "{found}");
+    }
+
+    #[test]
+    fn options_for_chunks_are_no_problem_of_a_trace_that_was_not_read() {
+        let chunks = ChunkRequest { queue_depth: Some(2), ..ChunkRequest::default() };
+        let workload =
+            KvcacheWorkload::Replay(ReplayRequest { chunks, ..ReplayRequest::default() });
+        let mut replay = KvcacheRequest { workload, ..request() };
+        replay.run.model = Some("llama4".to_string());
+        let found = resolved(&replay, &facts()).problems;
+        assert!(found.len() == 1 && found.to_string().contains("llama4"), "{found}");
+        // A trace of objects has no prompts.
+        replay.run.model = None;
+        let trace = TraceFacts {
+            format: TraceFormat::MlperfIo,
+            entries: 1,
+            skipped: 0,
+            span_ns: 0,
+            most_tokens: 1,
+            wrong: None,
+        };
+        let found = resolved(&replay, &KvcacheFacts { trace: Some(trace), ..facts() }).problems;
+        assert!(found.len() == 1 && found.to_string().contains("Mooncake"), "{found}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Options of a serving engine's load, and what they come to.
+//! Options of a serving engine's load, and the load that follows from them.
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Problems;
@@ -13,7 +13,7 @@ use super::options::MOST_WORKERS;
 use super::serving::{Layout, ServingPlan};
 use super::trace::BLOCK_TOKENS;
 
-/// Defaults: those of LMCache for chunks and threads, and the lengths of short and long prompts.
+/// Defaults: LMCache's for chunks and threads, and the lengths of short and long prompts.
 const CHUNK_TOKENS: u32 = 256;
 const PREFIX_TOKENS: [u32; 3] = [2048, 8192, 32_768];
 const PREFIXES: u32 = 48;
@@ -22,7 +22,7 @@ const NEW_TOKENS: u32 = 512;
 const LOADERS: u32 = 8;
 const WRITERS: u32 = 4;
 const DEPTH: usize = 4;
-/// The most of each that makes sense.
+/// Sensible maximum of each.
 const MOST_PREFIX_TOKENS: u64 = 1 << 22;
 const MOST_PREFIXES: u64 = 1_000_000;
 
@@ -34,20 +34,22 @@ pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
     within(str::parse::<f64>, 1e-3..=1e6, "0.001 to 1000000")(text)
 }
 
-/// How chunks of prefixes are kept and moved. `None` is the default.
+/// Loads by several threads: how many, and how chunks of prefixes are kept and moved. `None` is the
+/// default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ChunkRequest {
-    /// Tokens per chunk [default: 256; 512 of a trace]
+    /// Prompts at a time [default: 8]; threads of a trace of objects [default: 16]
+    #[arg(long, value_name = "N", help_heading = "Load",
+        value_parser = whole::<u32>(1..=MOST_WORKERS.into()))]
+    pub concurrency: Option<u32>,
+
+    /// Tokens per chunk [default: 256; of a trace 512]
     #[arg(long, value_name = "N", help_heading = "Prefixes", value_parser = whole::<u32>(1..=1 << 16))]
     pub chunk_tokens: Option<u32>,
 
-    /// One file per chunk (files), or many chunks in a file of 1 GiB (packed) [default: files]
-    #[arg(long, value_name = "LAYOUT", help_heading = "Prefixes")]
-    pub layout: Option<Layout>,
-
-    /// Prefill speed of one server, in tokens per second; tokens that are not loaded take this long
+    /// Prefill speed of one server, in tokens per second [default: no time]
     #[arg(long = "prefill-rate", value_name = "TOKENS", help_heading = "Load",
         value_parser = within(str::parse::<f64>, 1e-3..=1e9, "0.001 to 1000000000"))]
     pub prefill_tokens_per_second: Option<f64>,
@@ -56,17 +58,15 @@ pub struct ChunkRequest {
     #[arg(long, value_name = "N", help_heading = "Transfers", value_parser = whole::<u32>(1..=256))]
     pub queue_depth: Option<u32>,
 
-    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds, gds-async or gds-batch; s3 for a bucket
-    /// [default: buffered]
+    /// buffered, cpu, page-cache, cpu-gpu, gds, gds-async, gds-batch, s3 [default: buffered]
     #[arg(long, value_name = "PATH", help_heading = "Transfers", value_parser = path)]
     pub path: Option<PathKind>,
 
-    /// I/O engine: auto, uring, psync [default: auto]
+    /// I/O engine: auto, uring or psync [default: auto]
     #[arg(long, value_name = "ENGINE", help_heading = "Transfers")]
     pub engine: Option<EngineChoice>,
 
-    /// GPUs for the paths to one, assigned to threads round-robin: cuda:0, all; or host to emulate one
-    /// [default: first GPU, otherwise host]
+    /// GPUs: cuda:0,cuda:1 or all; host emulates one [default: first GPU, else host]
     #[arg(long, value_name = "LIST", help_heading = "Transfers")]
     pub device: Option<Devices>,
 
@@ -80,51 +80,25 @@ pub struct ChunkRequest {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ServingRequest {
-    /// Model, as `stormlp workloads` lists them [default: llama3.1-8b]
-    #[arg(value_name = "MODEL")]
-    pub model: Option<String>,
-
-    /// Prompts at a time [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Load",
-        value_parser = whole::<u32>(1..=MOST_WORKERS.into()))]
-    pub concurrency: Option<u32>,
-
-    /// Mean rate of prompts per second [default: the next as soon as one ends]
+    /// Mean rate of prompts per second [default: the next when one ends]
     #[arg(long = "request-rate", value_name = "N", help_heading = "Load",
         value_parser = parse_factor)]
     pub requests_per_second: Option<f64>,
 
-    /// Prefixes that prompts begin with [default: 48, or those that fill half of --capacity]
+    /// Stored prefixes [default: 48, at most half of --capacity]
     #[arg(long, value_name = "N", help_heading = "Prefixes",
         value_parser = whole::<u32>(1..=MOST_PREFIXES))]
     pub prefixes: Option<u32>,
 
-    /// Their lengths in tokens, in turn [default: 2048,8192,32768]
+    /// Lengths of prefixes in tokens, in turn [default: 2048,8192,32768]
     #[arg(long, value_name = "LIST", help_heading = "Prefixes", value_delimiter = ',',
         value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS))]
     pub prefix_tokens: Vec<u32>,
 
-    /// Prompts with a stored prefix per prompt with a new one [default: 9]
-    #[arg(long, value_name = "N", help_heading = "Prefixes", value_parser = parse_factor)]
-    pub reuse: Option<f64>,
-
-    /// Tokens of a prompt after its prefix, which are always computed [default: 512]
-    #[arg(long, value_name = "N", help_heading = "Prefixes",
-        value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS))]
-    pub new_tokens: Option<u32>,
-
-    /// Find the maximum number of servers for which loading a prefix (P95) is no slower than computing
-    /// it
-    #[arg(long, help_heading = "How many servers", requires = "prefill_tokens_per_second",
-        conflicts_with_all = [
-            "runs", "pause_seconds", "concurrency", "requests_per_second", "no_cleanup",
-        ])]
+    /// Find how many servers can load prefixes (P95) as fast as compute them
+    #[arg(long, help_heading = "Load", requires = "prefill_tokens_per_second",
+        conflicts_with_all = ["runs", "concurrency", "requests_per_second", "no_cleanup"])]
     pub find_max: bool,
-
-    /// Full runs with the result, and with one server more; 0: the result of short probes [default: 1]
-    #[arg(long, value_name = "N", help_heading = "How many servers",
-        requires = "find_max", value_parser = whole::<u32>(0..=100))]
-    pub confirm: Option<u32>,
 
     /// How chunks are kept and moved.
     #[command(flatten)]
@@ -136,18 +110,56 @@ pub struct ServingRequest {
     pub tune: Tuned<ServingTune>,
 }
 
-/// The keys of `--tune` where prompts load prefixes.
+/// The keys of `kvcache serving --tune`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ServingTune {
-    /// Seed of prompts and content [default: 42]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
-    pub seed: Option<u32>,
+    /// Prompts with a stored prefix per prompt with a new one [default: 9]
+    #[arg(long, value_name = "N", value_parser = parse_factor)]
+    pub reuse: Option<f64>,
+
+    /// Tokens of a prompt after its prefix, which are always computed [default: 512]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MOST_PREFIX_TOKENS))]
+    pub new_tokens: Option<u32>,
+
+    /// Full runs of --find-max at the result, and with one server more [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=100))]
+    pub confirm: Option<u32>,
+
+    /// The settings for chunks.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub chunks: ChunkTune,
+}
+
+/// The keys of `--tune` for chunks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ChunkTune {
+    /// One file per chunk (files), or many chunks in a file of 1 GiB (packed) [default: files]
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<Layout>,
 
     /// Threads that write chunks in the background [default: 4]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=500))]
     pub writers: Option<u32>,
+
+    /// The settings of every workload.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub run: RunTune,
+}
+
+/// The keys of `--tune` of every workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct RunTune {
+    /// Seed of the load and of content [default: 42]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
+    pub seed: Option<u32>,
 
     /// Interval of samples of devices, host, network and GPUs: 10ms to 60s, or off
     #[arg(long, value_name = "INTERVAL", default_value = "100ms")]
@@ -156,7 +168,7 @@ pub struct ServingTune {
     pub telemetry: Telemetry,
 }
 
-/// Parses one of the paths that chunks take.
+/// Parses one of the paths of chunks.
 fn path(text: &str) -> Result<PathKind, String> {
     match text == PathKind::S3.name() {
         true => Ok(PathKind::S3),
@@ -170,11 +182,6 @@ impl ChunkRequest {
         self.chunk_tokens.unwrap_or(BLOCK_TOKENS)
     }
 
-    /// Whether the path must not fall back from GPUDirect Storage.
-    pub fn requires_gds(&self) -> bool {
-        self.require.is_some()
-    }
-
     /// Transfers in flight that are asked for.
     pub(super) fn depth(&self) -> usize {
         self.queue_depth.map_or(DEPTH, |depth| depth as usize)
@@ -183,10 +190,10 @@ impl ChunkRequest {
     /// The load of `prompts`, or of a trace, paced or not; `most_bytes` may be on storage.
     pub(super) fn plan(
         &self,
-        model: &Model,
+        tune: &ChunkTune,
+        (model, most_bytes): (&Model, u64),
         prompts: Option<&ServingRequest>,
-        (is_paced, loaders, writers): (bool, Option<u32>, Option<u32>),
-        most_bytes: u64,
+        is_paced: bool,
         problems: &mut Problems,
     ) -> ServingPlan {
         let usual = if prompts.is_some() { CHUNK_TOKENS } else { BLOCK_TOKENS };
@@ -205,17 +212,17 @@ impl ChunkRequest {
         let mut plan = ServingPlan {
             chunk_tokens,
             chunk_bytes,
-            layout: self.layout.unwrap_or_default(),
+            layout: tune.layout.unwrap_or_default(),
             most_chunks: most_bytes / chunk_bytes,
-            loaders: loaders.unwrap_or(LOADERS),
-            writers: writers.unwrap_or(WRITERS),
+            loaders: self.concurrency.unwrap_or(LOADERS),
+            writers: tune.writers.unwrap_or(WRITERS),
             drops: is_paced
                 || requests_per_second.is_some()
                 || self.prefill_tokens_per_second.is_some(),
             prefixes: prompts.map_or(0, |prompts| prompts.prefixes.unwrap_or(PREFIXES)),
             prefix_tokens,
-            reads_per_prefix: prompts.and_then(|prompts| prompts.reuse).unwrap_or(READS_PER_PREFIX),
-            new_tokens: prompts.map_or(0, |prompts| prompts.new_tokens.unwrap_or(NEW_TOKENS)),
+            reads_per_prefix: prompts.and_then(|of| of.tune.reuse).unwrap_or(READS_PER_PREFIX),
+            new_tokens: prompts.map_or(0, |of| of.tune.new_tokens.unwrap_or(NEW_TOKENS)),
             requests_per_second,
             prefill_tokens_per_second: self.prefill_tokens_per_second,
         };

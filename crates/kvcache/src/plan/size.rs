@@ -15,16 +15,15 @@ const CONTEXTS: [(&str, u64); 4] =
 /// What to compute.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct SizeRequest {
-    /// tiny-1b, mistral-7b, llama2-7b, llama3.1-8b, llama3.1-70b-instruct, deepseek-v3, qwen3-32b,
-    /// gpt-oss-120b or gpt-oss-20b
+    /// Model; `stormlp workloads` lists them
     #[arg(value_name = "MODEL", default_value = "llama3.1-8b")]
     pub model: String,
 
-    /// Also the object of this many tokens; repeatable
+    /// Also show the object of N tokens; repeatable
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 32))]
     pub tokens: Vec<u64>,
 
-    /// How many tokens and requests fit in this space
+    /// Also show how many tokens and requests fit in SIZE
     #[arg(long = "capacity", value_name = "SIZE",
         value_parser = parse_some_bytes)]
     pub capacity_bytes: Option<u64>,

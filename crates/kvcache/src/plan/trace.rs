@@ -1,5 +1,5 @@
-//! Traces of requests that others recorded, read line by line: what happened when. A line depends on
-//! those before it by time, and by the sizes of a limited number of objects, so a trace of any length
+//! Recorded traces of requests, read line by line: events and their times. A line depends on those
+//! before it by time, and by the sizes of a limited number of objects, so a trace of any length
 //! needs little memory.
 
 use std::collections::HashMap;
@@ -12,24 +12,24 @@ use strum::{Display, IntoStaticStr};
 
 use super::model::Model;
 
-/// The most bytes of a line.
+/// Maximum bytes of a line.
 pub const MOST_LINE_BYTES: usize = 1 << 20;
 /// Tokens of a block of Mooncake's traces.
 pub const BLOCK_TOKENS: u32 = 512;
-/// The most tokens of a request, and bytes of a name.
+/// Maximum tokens of a request, and bytes of a name.
 const MOST_TOKENS: u64 = 1 << 24;
 const MOST_KEY_BYTES: usize = 200;
-/// The most objects whose sizes are known at a time: about 20 MiB.
+/// Maximum number of objects with known sizes at a time: about 20 MiB.
 const MOST_KNOWN: usize = 1 << 20;
 /// The latest time that is believed, in seconds since 1970: the year 2128. Nanoseconds of it fit 64 bits.
 const MOST_SECONDS: f64 = 5e9;
-/// Threads of MLPerf's client take the time before they wait to write their line, so lines may be
+/// Threads of MLPerf's client read the clock before they wait to write their line, so lines may be
 /// this much out of order.
 const OUT_OF_ORDER_NS: u64 = 1_000_000_000;
 /// Users of the original's BurstGPT requests.
 const TRACE_USERS: u64 = 1000;
 
-/// Who recorded a trace, and so what its lines are.
+/// The recorder of a trace, and so the format of its lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -44,7 +44,7 @@ pub enum TraceFormat {
     Mooncake,
 }
 
-/// What happened.
+/// The event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Traced {
     /// An object was written to storage.
@@ -68,7 +68,7 @@ pub enum Traced {
         /// Tokens to generate.
         generate_tokens: u32,
     },
-    /// A request was sent whose prompt begins with these full blocks.
+    /// A request was sent with a prompt that begins with these full blocks.
     Prompt {
         /// The blocks; each stands for all tokens up to its end.
         blocks: Vec<u64>,
@@ -82,16 +82,16 @@ pub enum Traced {
 pub struct TraceEntry {
     /// When it happened, in nanoseconds since the first.
     pub at_ns: u64,
-    /// What happened.
+    /// The event.
     pub what: Traced,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceError {
     /// Its number, from 1.
     pub line: u64,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 
@@ -152,7 +152,7 @@ impl TraceReader {
         }
     }
 
-    /// Whose trace it is, once a line was read.
+    /// The format, once a line was read.
     pub fn format(&self) -> Option<TraceFormat> {
         self.columns.map(|columns| match columns {
             Columns::MlperfIo => TraceFormat::MlperfIo,
@@ -161,8 +161,8 @@ impl TraceReader {
         })
     }
 
-    /// Reads the next line; `None` if nothing is to be done for it: a header, a blank line, an
-    /// object in memory, a request without tokens.
+    /// Reads the next line; `None` for a line without work: a header, a blank line, an object in
+    /// memory, a request without tokens.
     ///
     /// # Errors
     /// The fault.
@@ -263,7 +263,7 @@ impl TraceReader {
         Ok(Some(TraceEntry { at_ns, what }))
     }
 
-    /// A request of Mooncake. What is left after the last full block is not stored.
+    /// A request of Mooncake. The rest after the last full block is not stored.
     fn prompt(&mut self, text: &str) -> Result<TraceEntry, String> {
         let MooncakeLine { timestamp, input_length, mut hash_ids } = serde_json::from_str(text)
             .map_err(|error| {
@@ -307,7 +307,7 @@ impl TraceReader {
     }
 }
 
-/// What the first line says of the others.
+/// The format that the first line shows.
 fn columns_of(text: &str) -> Result<Columns, String> {
     if text.trim_start().starts_with('{') {
         return Ok(Columns::Json);
@@ -373,7 +373,7 @@ fn checked(key: &str) -> Result<String, String> {
     Ok(key.to_string())
 }
 
-/// The beginning of what a file contains, for messages.
+/// The beginning of a file's contents, for messages.
 fn short(text: &str) -> String {
     text.chars().take(40).collect()
 }

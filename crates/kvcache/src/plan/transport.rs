@@ -12,16 +12,16 @@ use super::request::KvcacheRequest;
 use super::serving::{Layout, ServingPlan};
 use super::serving_request::ChunkRequest;
 
-/// The most bytes of an object that one request reads, and that a thread has memory for.
+/// Maximum bytes of an object that one request reads, and that a thread has memory for.
 const MOST_OF_OBJECT: u64 = 64 << 20;
-/// What decides how much is in flight.
+/// The figures that decide the transfers in flight.
 const FLIGHT: FlightOptions = FlightOptions {
     fewer: "use a lower --concurrency, and fewer writers (--tune writers=N)",
     shallower: "use a lower --queue-depth",
     smaller: "use a smaller --io-size, --queue-depth or --concurrency, or more GPUs (--device)",
 };
 
-/// Decides how the bytes of chunks move, with what is worth a warning.
+/// Decides how the bytes of chunks move, with warnings.
 pub(super) fn decide(
     (request, chunks): (&KvcacheRequest, &ChunkRequest),
     load: &ServingPlan,
@@ -30,11 +30,11 @@ pub(super) fn decide(
 ) -> (Transport, Vec<Warning>) {
     let call_bytes = request.run.io_bytes;
     let is_bucket = request.own_folder().names_objects();
-    let (request, require_gds) = (chunks, chunks.requires_gds());
+    let (request, require_gds) = (chunks, chunks.require.is_some());
     let path = path_of(request.path, is_bucket, problems);
     if is_bucket && load.layout == Layout::Packed {
-        let what = "--layout packed: objects cannot be changed in place";
-        problems.plan(what, "use --layout files, with an object for each chunk");
+        let what = "--tune layout=packed: objects cannot be changed in place";
+        problems.plan(what, "use --tune layout=files, with an object for each chunk");
     }
     if require_gds && !path.needs_cufile() {
         let what = format!("--require gds: path {path} is not one of cuFile's");
@@ -75,7 +75,7 @@ pub(super) fn decide(
     let usual = match path {
         // A chunk is read by one request.
         PathKind::S3 => load.chunk_bytes.min(MOST_OF_OBJECT),
-        // A blocking call takes as much as other paths have in flight.
+        // A blocking call transfers as much as other paths have in flight.
         PathKind::Gds => CHUNK_BYTES * request.depth() as u64,
         _ => CHUNK_BYTES,
     };
@@ -89,7 +89,7 @@ pub(super) fn decide(
         threads,
         queue_depth: queue_depth.max(1),
         chunk_bytes: call_bytes.unwrap_or(usual),
-        // One more is opened while the last pieces of others are in flight.
+        // One more is opened while the last pieces of earlier chunks are in flight.
         streams: depth + 1,
         ..bare
     };

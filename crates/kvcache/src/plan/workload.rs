@@ -1,17 +1,14 @@
-//! What a run does: the options that `stormlp kvcache mlperf` and `replay` have alone, and the choice
-//! among the workloads.
+//! The workloads, and the options of `stormlp kvcache mlperf` and `replay` alone.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::location::Location;
-use stormlp_core::numbers::whole;
-use stormlp_core::telemetry::Telemetry;
+use stormlp_core::numbers::{whole, within};
 use stormlp_core::tune::Tuned;
-use stormlp_core::units::parse_bytes;
+use stormlp_core::units::{parse_bytes, parse_seconds};
 
-use super::options::MOST_WORKERS;
-use super::serving_request::{ChunkRequest, ServingRequest, ServingTune, parse_factor};
+use super::serving_request::{ChunkRequest, ChunkTune, RunTune, ServingRequest, parse_factor};
 
 /// The workload of a run, by its subcommand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,45 +29,25 @@ impl Default for KvcacheWorkload {
     }
 }
 
-impl KvcacheWorkload {
-    /// The name of its subcommand.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Mlperf(_) => "mlperf",
-            Self::Serving(_) => "serving",
-            Self::Replay(_) => "replay",
-        }
-    }
-}
-
 /// Options of `kvcache mlperf`. `None` falls back to MLPerf's option, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, clap::Args)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "Load")]
 pub struct MlperfRequest {
-    /// Model, as `stormlp workloads` lists them [default: that of the option]
-    #[arg(value_name = "MODEL", help_heading = None::<&'static str>)]
-    pub model: Option<String>,
-
-    /// MLPerf option to run: 1, 2 or 3 [default: the first of the model, otherwise 1]
+    /// MLPerf option to run: 1, 2 or 3 [default: the first of MODEL, otherwise 1]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=3))]
     pub mlperf_option: Option<u32>,
 
-    /// Run all three options three times, as MLPerf's closed rules fix them
+    /// Run all three options three times, by MLPerf's closed rules
     #[arg(long, conflicts_with_all = [
-        "model", "mlperf_option", "users", "duration_seconds", "runs", "pause_seconds",
-        "cpu_cache_bytes", "verify", "capacity_bytes",
+        "model", "mlperf_option", "users", "duration_seconds", "runs", "verify", "capacity_bytes",
     ])]
     pub closed: bool,
 
-    /// Simulated users; each sends requests at its own rate, without waiting for responses
+    /// Simulated users, who do not wait for responses [default: by option]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100_000))]
     pub users: Option<u32>,
-
-    /// Host memory that holds objects before storage does [default: of the option]
-    #[arg(long = "cpu-cache", value_name = "SIZE", value_parser = parse_bytes)]
-    pub cpu_cache_bytes: Option<u64>,
 
     /// Rarely needed settings.
     #[command(flatten)]
@@ -82,19 +59,23 @@ pub struct MlperfRequest {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MlperfTune {
-    /// Seed of users, requests and content [default: 42]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
-    pub seed: Option<u32>,
-
-    /// Objects that are written at a time [default: of the option]
+    /// Objects written at a time [default: by option]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub concurrent_writes: Option<u32>,
 
-    /// Interval of samples of devices, host, network and GPUs: 10ms to 60s, or off
-    #[arg(long, value_name = "INTERVAL", default_value = "100ms")]
-    #[serde(rename = "telemetry_seconds")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    pub telemetry: Telemetry,
+    /// Host memory that holds objects before storage does [default: by option]
+    #[arg(long = "cpu-cache", value_name = "SIZE", value_parser = parse_bytes)]
+    pub cpu_cache_bytes: Option<u64>,
+
+    /// Time between runs [default: 0]
+    #[arg(long = "pause", value_name = "TIME",
+        value_parser = within(parse_seconds, 0.0..=86_400.0, "0 to 24h"))]
+    pub pause_seconds: Option<f64>,
+
+    /// The settings of every workload.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub run: RunTune,
 }
 
 /// How fast a trace is replayed.
@@ -136,28 +117,16 @@ pub struct ReplayRequest {
         value_hint = clap::ValueHint::FilePath)]
     pub trace: Location,
 
-    /// Model that the trace was recorded with [default: llama3.1-8b]
-    #[arg(long, value_name = "MODEL")]
-    pub model: Option<String>,
-
-    /// 1 as recorded, 2 twice as fast, max without pauses [default: 1]
+    /// 1: as recorded, 2: twice as fast, max: without pauses [default: 1]
     #[arg(long, value_name = "N|max")]
     pub speed: Option<Speed>,
 
-    /// Threads that replay it [default: 16; 8 for prompts of Mooncake]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MOST_WORKERS.into()))]
-    pub concurrency: Option<u32>,
-
-    /// Host memory that holds objects of BurstGPT before storage does [default: 0]
-    #[arg(long = "cpu-cache", value_name = "SIZE", value_parser = parse_bytes)]
-    pub cpu_cache_bytes: Option<u64>,
-
-    /// How chunks of Mooncake's prompts are kept and moved.
+    /// Loads by several threads, of whole objects or of chunks.
     #[command(flatten)]
     #[serde(flatten)]
     pub chunks: ChunkRequest,
 
     /// Rarely needed settings.
     #[command(flatten)]
-    pub tune: Tuned<ServingTune>,
+    pub tune: Tuned<ChunkTune>,
 }

@@ -1,4 +1,4 @@
-//! Runs in which storage did nothing: what is said instead of a figure.
+//! Runs in which storage did no work: the text in place of a figure.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use stormlp_core::units::format_duration;
 
 use super::{KvcacheReport, TrialResult};
 
-/// Why storage did nothing in a run, in words, with what to do; `None` if it did something.
+/// Why storage did no work in a run, as text, with the remedy; `None` if it did some.
 pub fn nothing(report: &KvcacheReport) -> Option<(String, &'static str)> {
     let trials = &report.results.trials;
     if !trials.iter().all(TrialResult::moved_nothing) {
@@ -21,9 +21,9 @@ pub fn nothing(report: &KvcacheReport) -> Option<(String, &'static str)> {
         (String::new(), "")
     } else if report.plan.trace.is_some() && absent > 0 {
         let why = format!(": none of the {absent} objects that the trace reads was there");
-        (why, "use a trace that writes what it reads")
+        (why, "use a trace that writes the objects it reads")
     } else if sum(|trial| trial.lookups.memory_hits) > 0 {
-        (": all objects stayed in memory".to_string(), "use a smaller --cpu-cache")
+        (": all objects stayed in memory".to_string(), "use a smaller --tune cpu-cache")
     } else if report.plan.ends_with_trace() {
         (
             ": its prompts fill no block".to_string(),
@@ -35,15 +35,15 @@ pub fn nothing(report: &KvcacheReport) -> Option<(String, &'static str)> {
     })
 }
 
-/// How a run ended whose report is `saved` there.
+/// The end of a run with its report `saved` there.
 ///
 /// # Errors
-/// Why it ended early, or with exit code 3 that storage did nothing.
+/// Why it ended early, or with exit code 3 that storage did no work.
 pub fn ended(report: &KvcacheReport, saved: Option<&Path>) -> Result<(), Failure> {
     match (nothing(report), &report.ending) {
         (Some(_), Ending::Stopped) => Err(Failure::stopped("stopped before anything was measured")),
         (Some((why, help)), Ending::Complete) => {
-            let what = format!("nothing was measured{why}");
+            let what = format!("no result{why}");
             Err(Failure::saying(Cause::Plan, what).with_help(help))
         }
         (_, ending) => ending.outcome(saved),

@@ -1,5 +1,4 @@
-//! The result of a run of servers, for a search: whether loads are fast enough, and what limits
-//! them.
+//! The result of a run of servers, for a search: whether loads are fast enough, and their limit.
 
 use stormlp_core::knee::KneeLimit;
 use stormlp_core::largest::RunKind;

@@ -33,7 +33,7 @@ pub enum KvcacheError {
     Marker {
         /// The marker.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A line of a trace that is wrong now: the file changed since it was read before the run.
@@ -41,11 +41,11 @@ pub enum KvcacheError {
     Trace {
         /// The file.
         path: PathBuf,
-        /// The line and what is wrong with it.
+        /// The line and its fault.
         wrong: TraceError,
     },
-    /// A byte is not what was written.
-    #[error("{DATA_MISMATCH}: {path}, byte {byte} is not what was written")]
+    /// A byte differs from the one written.
+    #[error("{DATA_MISMATCH}: {path}, byte {byte} differs from the one written")]
     Mismatch {
         /// The file.
         path: PathBuf,
@@ -94,7 +94,7 @@ impl KvcacheError {
     pub(super) fn remedy(&self) -> &str {
         match self {
             Self::Fault(Fault::NoSpace { .. }) => {
-                "something else filled the disk: free some space, or use a smaller --capacity or \
+                "another program filled the disk: free some space, or use a smaller --capacity or \
                  another --dir"
             }
             Self::Fault(Fault::ThreadGroup(ThreadGroupError::Start(_))) => {
@@ -107,12 +107,11 @@ impl KvcacheError {
             }
             Self::Fault(fault) => fault.remedy(),
             Self::Short { .. } => {
-                "check the kernel log; something else may have changed the file: keep others out \
-                 of the folder"
+                "check the kernel log; if another program changed the file, keep it out of the folder"
             }
             Self::Marker { .. } => "use another --dir, or the stormlp that wrote it",
             Self::Mismatch { .. } => {
-                "check the kernel log and the device: storage returned other data than it was given"
+                "check the kernel log and the device: storage returned wrong data"
             }
             Self::NotDirect { .. } => "use --path buffered, or a --dir on another file system",
             Self::Trace { .. } => "leave the trace as it is while it is replayed",

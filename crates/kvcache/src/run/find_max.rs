@@ -24,7 +24,7 @@ use crate::plan::{
 };
 use crate::report::{KvcacheReport, KvcacheResults, ended as ended_early, tried_servers};
 
-/// What is asked for, and what is known of host and folder.
+/// The request, and the facts known of host and folder.
 pub struct SearchInput<'a> {
     /// The request.
     pub request: &'a KvcacheRequest,
@@ -38,11 +38,11 @@ impl SearchInput<'_> {
     /// The plan for so many servers.
     ///
     /// # Errors
-    /// What prevents it.
+    /// Problems that prevent it.
     pub fn plan(&self, servers: u32) -> Result<KvcachePlan, Problems> {
         let mut request = self.request.clone();
         if let KvcacheWorkload::Serving(serving) = &mut request.workload {
-            serving.concurrency = Some(servers);
+            serving.chunks.concurrency = Some(servers);
         }
         resolve(&request, self.host, Some(self.facts), &[]).planned()
     }
@@ -50,12 +50,12 @@ impl SearchInput<'_> {
     /// The plan of the first number that is tried: fewer if this host cannot run so many.
     ///
     /// # Errors
-    /// What prevents a single server.
+    /// Problems that prevent a single server.
     pub fn first(&self) -> Result<KvcachePlan, Problems> {
         self.plan(FIRST_SERVERS).or_else(|_| self.plan(1))
     }
 
-    /// The most servers that can be tried, and why no more.
+    /// Maximum number of servers that can be tried, and why no more.
     fn most(&self) -> (u32, String) {
         let why = |has: u32| match self.plan(has + 1) {
             Err(problems) => problems.to_string(),
@@ -70,8 +70,8 @@ impl SearchInput<'_> {
     }
 }
 
-/// Searches until the answer is known or the user stops it: the report of the full run at the answer,
-/// with the search; without such a run what the last probe there warns of.
+/// Searches until the answer is known or the user stops it: the report of the full run at the
+/// answer, with the search; without such a run the warnings of the last probe there.
 ///
 /// # Errors
 /// If it cannot start.
@@ -91,7 +91,7 @@ pub fn find_max(
     let state = ServingState::new(place, (&first, pass, serving));
     let (most, limit) = asked.most();
     let confirm = match &first.request.workload {
-        KvcacheWorkload::Serving(serving) => serving.confirm.unwrap_or(CONFIRM_RUNS),
+        KvcacheWorkload::Serving(serving) => serving.tune.confirm.unwrap_or(CONFIRM_RUNS),
         _ => CONFIRM_RUNS,
     };
     let mut finder = ServerFinder {
@@ -149,7 +149,7 @@ struct ServerFinder<'a> {
     /// Why no more servers can be tried than the search does.
     limit: String,
     trials: Trials<TriedServers, KvcacheReport>,
-    /// What each run warns of, with its number of servers.
+    /// The warnings of each run, with its number of servers.
     said: Vec<(u32, Vec<Warning>)>,
 }
 

@@ -17,11 +17,11 @@ use super::work::{Next, Work};
 use crate::plan::{ChunkId, Layout, Prompt, Prompts, WriteDecision};
 use crate::report::Timed;
 
-/// What the threads of a trial share.
+/// The state that the threads of a trial share.
 pub(super) struct Engine<'a> {
     pub(super) files: &'a ChunkFiles<'a>,
     pub(super) queue: &'a WriteQueue,
-    /// What is made sure of before the start.
+    /// Checks before the start.
     pub(super) first: &'a First,
     /// Where new chunks come from, which is to know what became of them.
     pub(super) prompts: &'a Mutex<Prompts>,
@@ -149,7 +149,7 @@ impl Loader<'_, '_> {
         ids.iter().for_each(|id| prompts.dropped(*id));
     }
 
-    /// Lets the time pass in which accelerators compute what was not loaded.
+    /// Lets the time pass in which accelerators compute the tokens that were not loaded.
     fn compute(&self, seconds: f64) {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         while !self.mover.is_over() {
@@ -173,7 +173,7 @@ impl Loader<'_, '_> {
         self.mover.read(&objects)
     }
 
-    /// Writes chunks until the time is over or nobody loads any more.
+    /// Writes chunks until the time is over or no thread loads any more.
     pub(super) fn write_waiting(&mut self) -> Result<(), Cut> {
         while !self.mover.is_over() {
             match self.engine.queue.next(TICK) {
@@ -185,7 +185,7 @@ impl Loader<'_, '_> {
         Ok(())
     }
 
-    /// Writes a chunk, unless it is there; what is deleted for it is removed first.
+    /// Writes a chunk, unless it is there; chunks deleted for it are removed first.
     fn write_chunk(&mut self, id: ChunkId) -> Result<(), Cut> {
         let files = self.engine.files;
         let deletes = match files.chunks().begin(id) {
@@ -220,7 +220,7 @@ impl Loader<'_, '_> {
                 let completed = object.upload().map_or(Ok(()), |upload| upload.complete());
                 completed.map_err(failed_on(&path))?;
             }
-            // The page cache can drop what is synced before it is read.
+            // The page cache can drop synced chunks before they are read.
             Handle::File(file) if self.mover.rehearses => {
                 let synced = files.storage.sync(&file, &path);
                 synced.map_err(|error| Cut::Failed(Fault::on_sync(&path, error).into()))?;

@@ -22,9 +22,9 @@ use crate::report::{KvcacheReport, Timed};
 /// A request for a short run of small objects in `folder`.
 fn request(folder: &Path, change: fn(&mut MlperfRequest, &mut RunRequest)) -> KvcacheRequest {
     let mut options = MlperfRequest::default();
-    (options.model, options.users) = (Some("tiny-1b".to_string()), Some(3));
-    options.tune.telemetry = Telemetry::off();
-    let mut run = RunRequest::default();
+    options.users = Some(3);
+    options.tune.run.telemetry = Telemetry::off();
+    let mut run = RunRequest { model: Some("tiny-1b".to_string()), ..RunRequest::default() };
     (run.duration_seconds, run.folder) = (Some(0.8), Some(Location::from(folder)));
     change(&mut options, &mut run);
     KvcacheRequest { workload: KvcacheWorkload::Mlperf(options), run, ..KvcacheRequest::default() }
@@ -102,7 +102,7 @@ fn what_is_used_least_is_deleted_when_the_folder_is_full() {
 fn objects_in_memory_are_written_when_others_take_their_place() {
     let dir = TempDir::new_in(".").unwrap();
     let report = run_of(&request(dir.path(), |options, _| {
-        (options.users, options.cpu_cache_bytes) = (Some(6), Some(500 << 20));
+        (options.users, options.tune.cpu_cache_bytes) = (Some(6), Some(500 << 20));
     }));
     let trial = &report.results.trials[0];
     assert!(trial.lookups.memory_hits > 0 && trial.evictions.demoted > 0, "{trial:?}");

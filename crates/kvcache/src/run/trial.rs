@@ -1,5 +1,6 @@
-//! One trial: threads, paths and buffers are set up, measured and torn down. Threads serve users or a
-//! trace with objects; those of a serving engine write prefixes beforehand, and prompts load them.
+//! One trial: threads, paths and buffers are set up, measured and torn down. Threads serve users or
+//! a trace with objects; a serving engine's threads write prefixes beforehand, and prompts load
+//! them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -36,8 +37,8 @@ use crate::report::{DeviceBytes, RequestCounts, RequestSeconds};
 const TICK: Duration = Duration::from_millis(100);
 
 impl Stage<'_> {
-    /// Runs a trial from an empty folder, or on the chunks that earlier ones have left there: what was
-    /// measured, and why it ended early.
+    /// Runs a trial from an empty folder, or on the chunks that earlier ones have left there: its
+    /// measurements, and why it ended early.
     ///
     /// # Errors
     /// If it could not start, or its objects cannot be removed.
@@ -65,7 +66,7 @@ impl Stage<'_> {
         let next = |now_ns| {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
             let next = source.next(now_ns)?;
-            // While no other thread can take what comes after it.
+            // While no other thread can receive the next request.
             if let Next::Take(Work::Operate { key, write_tokens: Some(_) }, _) = &next {
                 store.expect(key);
             }
@@ -90,7 +91,7 @@ impl Stage<'_> {
         Ok((measured, failure.or(removed.err())))
     }
 
-    /// Runs a trial of prompts from an empty folder, or on what earlier ones have kept there.
+    /// Runs a trial of prompts from an empty folder, or on the chunks of earlier ones.
     ///
     /// # Errors
     /// If it could not start, or its chunks cannot be removed.
@@ -162,15 +163,15 @@ impl Stage<'_> {
         self.observer.event(&Event::PhaseFinished);
     }
 
-    /// Enters what was sent, or replayed, in the window.
+    /// Enters requests sent, or replayed, in the window.
     fn credit(&self, source: Mutex<Source<'_>>, measured: &mut Measured) {
         let seconds = measured.watched.total_seconds.min(self.plan.duration_seconds);
         let source = source.into_inner().unwrap_or_else(PoisonError::into_inner);
         source.credit(&mut measured.tally, (seconds * 1e9) as u64);
     }
 
-    /// Has so many threads do their `work`, each with a mover of its own, and watches them; `before` runs
-    /// while they prepare it. What they measured and counted, and the first failure.
+    /// Has so many threads do their `work`, each with a mover, and watches them; `before` runs
+    /// while they prepare it. Returns their measurements and counts, and the first failure.
     ///
     /// # Errors
     /// If they could not start.
@@ -266,12 +267,12 @@ impl Stage<'_> {
         let total = total.map(|seconds| (seconds * 1e3) as u64);
         let label = self.label(id);
         self.observer.event(&Event::PhaseStarted { label, total, unit: Unit::Milliseconds });
-        // What they prepare is not measured.
+        // Preparation is not measured.
         watch.gather();
         self.meet().inspect_err(|_| failed.stop())?;
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::new(self.plan.request.telemetry(), self.instruments);
+        let mut sampler = Sampler::new(self.plan.request.tune().telemetry, self.instruments);
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
         self.works().inspect_err(|_| failed.stop())?;

@@ -31,7 +31,7 @@ use crate::report::{
     unwritten_percent,
 };
 
-/// Loads, or reads of a trace, that are a smaller share than this of what is expected are rare.
+/// Loads, or reads of a trace, that are a smaller share than this of the expected number are rare.
 const RARE: f64 = 0.5;
 /// Elements of the noise that a thread makes at a time.
 const NOISE_PART: usize = 1 << 20;
@@ -39,13 +39,13 @@ const NOISE_PART: usize = 1 << 20;
 /// How often a pause checks for a stop request.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs the plan, on several `hosts` if there are any, each with a plan of its own, and passes the
-/// results so far to `on_unit` after each trial. All hosts begin each trial at the same moment, and end
-/// with a report of all. Results from before a failure or a stop are in the report; its `ending` says
-/// which it was.
+/// Runs the plan, on several `hosts` if there are any, each with a separate plan, and passes the
+/// results so far to `on_unit` after each trial. All hosts begin each trial at the same moment, and
+/// end with a report of all. Results from before a failure or a stop are in the report; its
+/// `ending` says which it was.
 ///
 /// # Errors
-/// If the run cannot start: the folder is in use or holds files of others, or there is no memory.
+/// If the run cannot start: the folder is in use or holds other files, or there is no memory.
 pub fn run(
     hosts: Option<&Hosts>,
     (head, plan): (Head, &KvcachePlan),
@@ -56,7 +56,7 @@ pub fn run(
     Ok(folder.carry_out(hosts, (head, plan), None, surroundings, on_unit))
 }
 
-/// What the runs on a folder have in common: the folder itself, locked and marked; what watches it; and
+/// The common parts of the runs on a folder: the folder itself, locked and marked; its monitor; and
 /// the noise that all objects are pieces of.
 pub(super) struct RunFolder {
     pub(super) folder: Location,
@@ -72,8 +72,7 @@ impl RunFolder {
     /// Enters the folder of a plan, and makes the noise.
     ///
     /// # Errors
-    /// If the folder is in use or holds files of others, or nothing but a path is acceptable that
-    /// cannot run.
+    /// If the folder is in use or holds other files, or only a path is acceptable that cannot run.
     pub(super) fn enter(plan: &KvcachePlan, storage: &dyn Storage) -> Result<Self, KvcacheError> {
         let folder = plan.request.own_folder();
         let marker = Marker::new(plan.models(), plan.seed, plan.trace.is_some());
@@ -83,7 +82,7 @@ impl RunFolder {
             &settings(plan.request.requires_gds(), None),
         )?;
         let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
-        let telemetry = plan.request.telemetry();
+        let telemetry = plan.request.tune().telemetry;
         let started = Instant::now();
         let noise = make_noise(plan);
         Ok(Self {
@@ -176,7 +175,7 @@ impl RunFolder {
 /// The ending of a run that could not go on.
 fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
     let fell_back = match error {
-        // What is missing in the run was there before, which the error knows better.
+        // The missing part of the run was there before, which the error knows better.
         KvcacheError::Fault(Fault::Transfer(error)) if !error.is_not_found() => {
             fallback::remedy(plan.request.requires_gds(), error)
         }
@@ -185,7 +184,7 @@ fn failed(error: &KvcacheError, plan: &KvcachePlan) -> Ending {
     Ending::failed(error.cause(), error.to_string(), fell_back.unwrap_or(error.remedy()))
 }
 
-/// What the figures of a trial say about themselves.
+/// Warnings about the figures of a trial.
 fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
     let load = plan.serving.as_ref();
     let rare = load.and_then(|load| rare_loads(trial, load));
@@ -201,11 +200,11 @@ fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
 const SLOW_WRITES: &str =
     "writes fall behind: use a lower --concurrency or --request-rate, or --tune writers=N";
 
-/// Prompts that load much less than the plan has it, with what would mend that.
+/// Prompts that load much less than the plan has it, with the remedy.
 fn rare_loads(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
     let prompts = trial.prompts.as_ref().filter(|prompts| prompts.tokens > 0)?;
     let expected = load.expected_share()?;
-    // Prefixes that prompts bring need room, too: what is deleted for them is not found again.
+    // Prefixes that prompts bring need room, too: chunks deleted for them are not found again.
     let has_room = load.prefix_bytes() / load.chunk_bytes <= load.most_chunks
         && trial.evictions.deleted <= prompts.dropped;
     let remedy = match (has_room, prompts.dropped) {
@@ -235,7 +234,7 @@ fn unwritten(trial: &TrialResult, load: &ServingPlan) -> Option<Warning> {
     })
 }
 
-/// Reads of a trace that found nothing.
+/// Reads of a trace that found no object.
 fn absent_objects(trial: &TrialResult, plan: &KvcachePlan) -> Option<Warning> {
     let found = &trial.lookups;
     let reads = found.own_hits + found.own_misses;
@@ -243,8 +242,8 @@ fn absent_objects(trial: &TrialResult, plan: &KvcachePlan) -> Option<Warning> {
     (plan.trace.is_some() && is_rare).then(|| {
         let fact = format!("{} of {reads} reads found no object", found.own_misses);
         let remedy = match trial.evictions.deleted {
-            0 => "use a trace that writes what it reads",
-            _ => "objects were deleted for others: use a larger --capacity",
+            0 => "use a trace that writes the objects it reads",
+            _ => "objects were evicted: use a larger --capacity",
         };
         Warning::new(WarningKind::Dataset, fact, remedy)
     })
@@ -274,7 +273,7 @@ fn from_memory(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
     };
     for (verb, moved, of_device) in [
         ("read", trial.read.all_bytes(), device.read_bytes),
-        // What is written in the background reaches devices whenever the kernel likes.
+        // Chunks written in the background reach devices whenever the kernel likes.
         (
             "written",
             if plan.serving.is_some() { 0 } else { trial.written.all_bytes() },
@@ -299,7 +298,7 @@ struct Run<'a> {
     report: KvcacheReport,
     /// The times of all trials of each pass.
     timings: Vec<Timings>,
-    /// What shows the path of each trial.
+    /// The evidence of the path of each trial.
     seen: Vec<Evidence>,
     on_unit: &'a mut dyn FnMut(&KvcacheReport),
 }
@@ -353,8 +352,8 @@ impl Run<'_> {
         failure.or(fell_back).map_or(Ok(is_stopped), Err)
     }
 
-    /// Keeps what shows the path that ran in a trial of so many `objects`, and shows that of all; the
-    /// failure if it is another one than has to.
+    /// Keeps the evidence of the path that ran in a trial of so many `objects`, and shows the
+    /// evidence of all; the failure if it is another one than has to.
     fn take_evidence(&mut self, evidence: Option<Evidence>, objects: u64) -> Option<KvcacheError> {
         let plan = self.stage.plan;
         let (path, required) = (plan.transport.path, plan.request.requires_gds());

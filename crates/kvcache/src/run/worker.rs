@@ -13,7 +13,7 @@ use super::work::{Next, Work};
 use crate::plan::{Cache, Content, Model, Request, Step, Tier, Victim, file_bytes, file_name};
 use crate::report::Timed;
 
-/// What the threads of a trial share.
+/// The state that the threads of a trial share.
 pub(super) struct Shared<'a> {
     pub(super) model: &'a Model,
     pub(super) next: &'a (dyn Fn(u64) -> Result<Next, KvcacheError> + Sync),
@@ -43,7 +43,7 @@ impl Worker<'_, '_> {
                     self.operate(&key, write_tokens, sent_ns)?;
                 }
                 Next::At(due_ns) => self.mover.sleep_until(due_ns),
-                // Prompts have threads of their own.
+                // Prompts have separate threads.
                 Next::Take(Work::Load(_), _) | Next::Finished => return Ok(()),
             }
         }
@@ -121,8 +121,8 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Reads a request's own object once, and once more for each batch of tokens; one that was
-    /// deleted meanwhile is written again instead.
+    /// Reads a request's object once, and once more for each batch of tokens; one that was deleted
+    /// meanwhile is written again instead.
     fn decode(
         &mut self,
         request: &Request,
@@ -177,7 +177,7 @@ impl Worker<'_, '_> {
         read.map(Some)
     }
 
-    /// Writes an object once fewer others are being written; the time that storage took.
+    /// Writes an object once fewer are being written; the time that storage took.
     fn write(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
         let asked = self.mover.driver.now();
         self.shared.store.take_slot(self.mover.ends)?;
@@ -201,7 +201,7 @@ impl Worker<'_, '_> {
         Ok(storage_ns)
     }
 
-    /// Makes room for an object; the time that storage took for what was demoted.
+    /// Makes room for an object; the time that storage took for demoted objects.
     fn make_room(&mut self, tier: Tier, bytes: u64) -> Result<u64, Cut> {
         let mut storage_ns = 0;
         loop {
@@ -234,7 +234,7 @@ impl Worker<'_, '_> {
         Ok(storage_ns)
     }
 
-    /// Writes a file and syncs it; what is left of one that could not be written is removed.
+    /// Writes a file and syncs it; the rest of a failed write is removed.
     fn write_file(&mut self, key: &str, tokens: u32) -> Result<u64, Cut> {
         let path = self.path_of(key);
         let written = self.write_and_sync(key, tokens, &path);

@@ -26,7 +26,7 @@ pub(super) fn charts(report: &KvcacheReport) -> Vec<Group> {
 /// The trials as a whole, and over time.
 fn trials(report: &KvcacheReport) -> Group {
     let mut drawn = Group::new("Runs");
-    let why = "the report has fewer than two runs";
+    let why = "fewer than two runs";
     let name = |trial: &TrialResult| key_of(report, trial);
     for (what, rate) in [
         ("Read rate of each run", (|one| one.read_gib_per_second) as fn(&TrialResult) -> f64),

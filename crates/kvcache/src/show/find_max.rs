@@ -1,9 +1,10 @@
-//! A search for the most servers: the answer, what limits it, every number tried, and below that the
-//! full run at the answer, if there was one.
+//! A search for the maximum number of servers: the answer, its limit, every number tried, and below
+//! that the full run at the answer, if there was one.
 
 use stormlp_core::units::counted;
 use stormlp_show::chart::Group;
 use stormlp_show::document::{Cell, Document, Quantity, number, word};
+use stormlp_show::numbers::short;
 use stormlp_show::search::{Answer, add_run, describe, draw, headline};
 
 use super::trials::seconds_of;
@@ -38,7 +39,7 @@ pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Docu
         ),
     );
     describe(find, &mut document, columns());
-    // A screen has room for the numbers that were tried.
+    // The numbers that were tried fit a screen.
     let rest = run.brief.0.split_off(run.brief.0.len().min(1));
     document.brief.0.append(&mut run.brief.0);
     document.facts.0.extend(rest);
@@ -46,7 +47,7 @@ pub(super) fn document(report: &KvcacheReport, find: &FindServers, mut run: Docu
     document.records = run.records.clone();
     let mut facts = std::mem::take(&mut run.facts);
     if report.results.trials.is_empty() {
-        // No such run: how its trials would be is not what was done.
+        // No such run: its trials were not run.
         facts.0.retain(|(name, _)| name != "runs");
         document.facts.0.extend(facts.0);
     } else {
@@ -65,13 +66,13 @@ fn of_memory(report: &KvcacheReport) -> String {
     let stayed = share.map(|all| format!("{all:.1} % of sampled chunks stayed in the page cache"));
     let loaded = trial.read.all_bytes().max(1) as f64;
     let share = trial.device.map(|device| device.read_bytes as f64 / loaded * 100.0);
-    let read = share.map(|all| format!("devices read {all:.1} % of what was loaded"));
+    let read = share.map(|all| format!("devices read {all:.1} % of the loaded bytes"));
     [stayed, read].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn answer(report: &KvcacheReport, find: &FindServers) -> Answer {
     let rate = report.plan.serving.as_ref().and_then(|load| load.prefill_tokens_per_second);
-    let rate = rate.map_or(String::new(), |rate| format!(" of {rate} tokens/s"));
+    let rate = rate.map_or(String::new(), |rate| format!(" of {} tokens/s", short(rate)));
     let feeds = if is_of_memory(find) { "storage and memory feed" } else { "storage feeds" };
     let slowest = find.answer().map_or(String::new(), |one| {
         format!(
@@ -117,7 +118,7 @@ fn columns<'a>() -> Vec<stormlp_show::document::Col<'a, &'a TriedServers>> {
     ]
 }
 
-/// How long loads take over the number of servers.
+/// The time of loads over the number of servers.
 pub(super) fn chart(find: &FindServers) -> Group {
     let mut drawn = Group::new("Numbers of servers tried");
     let what = "Time of loading (P95), of the time to compute as many tokens";

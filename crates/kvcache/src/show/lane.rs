@@ -1,4 +1,4 @@
-//! What reports of runs show: as a document, as a line of a list, and in a comparison.
+//! The views of reports of runs: as a document, as a line of a list, and in a comparison.
 
 use stormlp_core::report::Ending;
 use stormlp_core::units::{ByteSize, counted};
@@ -84,11 +84,12 @@ impl Lane for KvcacheResults {
         if let Some(load) = &plan.serving {
             add_chunks(&mut settings, plan, load);
         }
-        // What is asked for limits what prompts find; the free space is what it happens to be.
+        // A requested capacity limits the chunks that prompts find; the free space varies by
+        // chance.
         if let Some(bytes) = plan.request.run.capacity_bytes {
             settings.add("--capacity", format!("{} ({bytes} B)", ByteSize(bytes)), &[]);
         }
-        settings.add("workload", plan.profile, &["profile", "serving", "transport"]);
+        settings.add("workload", plan.workload, &["workload", "serving", "transport"]);
         settings.add("duration", plan.duration_seconds, &["duration_seconds"]);
         if let Some(trace) = &plan.trace {
             let speed = speed_of(trace.speed);
@@ -122,7 +123,7 @@ impl Lane for KvcacheResults {
             return Outcome { what, figure: Some(Quantity::lower(longest.ms, "ms")), verdict };
         }
         if nothing(report).is_some() && report.ending == Ending::Complete {
-            let verdict = "nothing measured".to_string();
+            let verdict = "no result".to_string();
             return Outcome { what: "", figure: None, verdict };
         }
         let first = report.results.passes.first().and_then(|pass| rates_of(pass).next());
@@ -131,7 +132,7 @@ impl Lane for KvcacheResults {
     }
 }
 
-/// The times to load prefixes of a trial; those beside the answer of a search are not the answer.
+/// The times to load prefixes of a trial; further ones of a search are not the answer.
 fn loads_of(report: &KvcacheReport, trial: &TrialResult, several: bool) -> Vec<Figure> {
     let name = report.plan.name();
     let name = if several { format!("{name} run {}", trial.trial) } else { name };
@@ -145,8 +146,8 @@ fn loads_of(report: &KvcacheReport, trial: &TrialResult, several: bool) -> Vec<F
     .collect()
 }
 
-/// Plan fields that do not affect whether two runs are the same work. Of the request, what no other field
-/// follows from is added by name.
+/// Plan fields that do not affect whether two runs are the same work. Fields of the request without
+/// another field of the plan are added by name.
 const APART: &[&str] = &[
     "request",
     "capacity_bytes",
@@ -160,19 +161,19 @@ const APART: &[&str] = &[
     "warnings",
 ];
 
-/// What a search has chosen, which is its answer.
+/// The fields that a search has chosen, which are its answer.
 const FOUND: &[&str] = &["passes.workers", "serving.loaders", "transport.threads"];
 
 /// Fields that follow from one option.
 const OPTIONS: &[(&str, &str)] = &[
     ("transport.chunk_bytes", "--io-size"),
     ("transport.requested_engine", "--engine"),
-    ("passes.memory_bytes", "--cpu-cache"),
+    ("passes.memory_bytes", "--tune cpu-cache"),
     ("passes.concurrent_writes", "--tune concurrent-writes"),
     ("serving.prefixes", "--prefixes"),
     ("serving.prefix_tokens", "--prefix-tokens"),
-    ("serving.reads_per_prefix", "--reuse"),
-    ("serving.new_tokens", "--new-tokens"),
+    ("serving.reads_per_prefix", "--tune reuse"),
+    ("serving.new_tokens", "--tune new-tokens"),
     ("serving.requests_per_second", "--request-rate"),
     ("serving.prefill_tokens_per_second", "--prefill-rate"),
 ];
@@ -192,7 +193,7 @@ fn load_of(plan: &KvcachePlan, pass: &Pass) -> String {
 fn add_chunks(settings: &mut Work, plan: &KvcachePlan, load: &ServingPlan) {
     let explains = &["serving.chunk_tokens", "serving.chunk_bytes", "passes.largest_object_bytes"];
     settings.add("--chunk-tokens", load.chunk_tokens, explains);
-    settings.add("--layout", load.layout, &["serving.layout"]);
+    settings.add("--tune layout", load.layout, &["serving.layout"]);
     let explains = &["serving.writers", "passes.workers", "transport.threads"];
     settings.add("--tune writers", load.writers, explains);
     let transport = &plan.transport;

@@ -1,4 +1,4 @@
-//! What a run does and requires.
+//! Work and requirements of a run.
 
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted, format_duration};
@@ -6,17 +6,18 @@ use stormlp_show::document::{Document, DryRun, Table, number, word};
 
 use super::trials::name_of;
 use super::{serving, size_of};
-use crate::plan::{KvcachePlan, Pass, Profile, Speed, TracePlan};
+use crate::plan::{KvcachePlan, Pass, Speed, TracePlan, WorkloadName};
 
 /// How to read a run of MLPerf's workload.
 const OFFERED: &str = "MLPerf offers more load than storage serves: most requests are never served, \
                        and the result is the bandwidth and the P95 of whole objects.";
 
-/// What a run requires, printed before it starts.
+/// The requirements of a run, printed before it starts.
 pub fn opening(plan: &KvcachePlan) -> Document {
     let trials = u64::from(plan.trials) * plan.passes.len() as u64;
     let mut document = Document::new(format!(
-        "kvcache {}: {} {}",
+        "kvcache {} {}: {} {}",
+        plan.workload,
         plan.name(),
         counted(trials, "run"),
         length(plan)
@@ -37,11 +38,11 @@ fn length(plan: &KvcachePlan) -> String {
     }
 }
 
-/// The speed of a trace in words.
+/// The speed of a trace as text.
 pub(super) fn speed_of(speed: Speed) -> String {
     match speed {
-        Speed::Times(1.0) => "its own speed".to_string(),
-        Speed::Times(times) => format!("{times} times its speed"),
+        Speed::Times(1.0) => "recorded speed".to_string(),
+        Speed::Times(times) => format!("{times} times recorded speed"),
         Speed::Max => "full speed".to_string(),
     }
 }
@@ -51,13 +52,13 @@ pub(super) fn entries_of(count: u64) -> String {
     if count == 1 { "1 entry".to_string() } else { format!("{count} entries") }
 }
 
-/// The trace, and what of it asks nothing of storage.
+/// The trace, and its lines without work for storage.
 fn trace_of(plan: &KvcachePlan, trace: &TracePlan) -> String {
     let file = plan.request.trace().map_or(String::new(), ToString::to_string);
     let skipped = match trace.skipped {
         0 => String::new(),
-        1 => " (1 more asks nothing of it)".to_string(),
-        lines => format!(" ({lines} more ask nothing of it)"),
+        1 => " (1 more line without work)".to_string(),
+        lines => format!(" ({lines} more lines without work)"),
     };
     format!(
         "{}, {} of {} at {}{skipped}: {}",
@@ -99,7 +100,7 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     let (folder, seed) = match plan.rank {
         None => (request.own_folder(), plan.seed.to_string()),
         Some(rank) => {
-            brief.add("processes", "each has this load, in a folder and with a seed of its rank N");
+            brief.add("processes", "each with this load, in folder rank_N, with a different seed");
             let folder = request.run.folder.clone().unwrap_or_default();
             (folder.join("rank_N").into(), format!("{} + N", plan.seed.wrapping_sub(rank)))
         }
@@ -121,7 +122,7 @@ pub(super) fn setup(plan: &KvcachePlan, document: &mut Document) {
     facts.add(
         "requests",
         match plan.trace {
-            Some(_) => format!("those of the trace, seed {seed} for content"),
+            Some(_) => format!("from the trace; seed {seed} for content"),
             None if plan.serving.is_some() => serving::requests(plan, &seed),
             None => format!("seed {seed}"),
         },
@@ -147,7 +148,7 @@ fn load_of(pass: &Pass) -> String {
     format!("{option}{}, {by}, {writes} at a time{memory}", pass.model.name)
 }
 
-/// The plan as text: the opening, what each pass asks for, and what does not fit.
+/// The plan as text: the opening, the load of each pass, and the parts that do not fit.
 pub fn dry_run(dry_run: &DryRun<'_, KvcachePlan>) -> Document {
     let plan = dry_run.plan;
     let mut document = opening(plan);
@@ -164,7 +165,7 @@ pub fn dry_run(dry_run: &DryRun<'_, KvcachePlan>) -> Document {
             ],
         );
         let section = document.section("Requests that the users send", Some(table));
-        if plan.profile == Profile::MlperfV3 {
+        if plan.workload == WorkloadName::Mlperf {
             section.lines.push(OFFERED.to_string());
         }
     }

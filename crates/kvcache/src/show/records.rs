@@ -15,7 +15,7 @@ pub const RECORDS: [(&str, &str); 61] = [
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
     ("command", "command"),
-    ("profile", "plan/profile"),
+    ("workload", "plan/workload"),
     ("seed", "plan/seed"),
     ("path", "plan/transport/path"),
     ("option", "/option"),
@@ -111,7 +111,7 @@ fn units(report: &KvcacheReport) -> impl Iterator<Item = Value> {
             if let Some(pass) = pass_of(&report.plan, trial.pass) {
                 value["option"] = json!(pass.option);
                 value["model"] = json!(pass.model.name);
-                // As what they did: of all processes.
+                // Of all processes, as their figures.
                 let users = u64::from(pass.users) * processes;
                 value["users"] = json!((users > 0).then_some(users));
             }

@@ -20,16 +20,16 @@ use super::trials::{
     seconds_of,
 };
 use super::{find_max, serving, size_of};
-use crate::plan::{Class, Profile};
+use crate::plan::{Class, WorkloadName};
 use crate::report::{
     HostTrial, KvcacheReport, PassSummary, RequestCounts, Timed, TrialResult, gib_per_second,
     nothing,
 };
 
-/// From this share on, storage served what users asked for.
+/// From this share on, storage served the requests of users.
 const ALL_SERVED: f64 = 0.95;
 const TOO_FEW: &str = "?: fewer than 20 samples for a P95, or than 100 for a P99";
-/// The least rate in GiB/s that is shown as such: the digits of a smaller one are mostly zeros.
+/// The smallest rate in GiB/s that is shown as such: the digits of a smaller one are mostly zeros.
 const LEAST_RATE: f64 = 1e-3;
 /// Maximum number of trials that a screen shows one by one.
 const AT_A_GLANCE: usize = 8;
@@ -46,7 +46,7 @@ pub fn document(report: &KvcacheReport) -> Document {
 fn of_run(report: &KvcacheReport) -> Document {
     let mut document = Document::new(headline(report));
     setup(&report.plan, &mut document);
-    if report.plan.profile == Profile::MlperfV3 {
+    if report.plan.workload == WorkloadName::Mlperf {
         document.facts.add("figure", MODELLED);
     }
     storage::describe(&report.head.host, &mut document.facts);
@@ -87,7 +87,7 @@ fn figures(document: &mut Document, report: &KvcacheReport) {
     let what = if is_serving { "chunks" } else { "objects" };
     let title = format!("Runs (P95 of whole {what})");
     let section = document.section(&title, Some(rates(report)));
-    // The answer about prompts has a table of its own.
+    // The answer about prompts has a separate table.
     let has_loads = !serving::slowest_loads(report).is_empty();
     section.place = if has_loads { DetailLevel::Details } else { place };
     distributions(section, report);
@@ -131,12 +131,12 @@ fn hosts(document: &mut Document, report: &KvcacheReport) {
     describe(group, &mut document.section("Hosts", Some(table)).facts);
 }
 
-/// A trial, and what one of its hosts did.
+/// A trial, and the share of one of its hosts.
 type OfHost<'a> = (&'a TrialResult, &'a HostTrial);
 /// The name of a pass, a class of its users, and their requests.
 type OfClass = (String, Class, RequestCounts);
 
-/// How much was served of what users sent, or of a trace.
+/// The share of users' requests, or of a trace, that was served.
 fn served(document: &mut Document, report: &KvcacheReport) {
     if report.plan.serving.is_some() {
         document.details("Prompts", Some(serving::prompts(report)));
@@ -162,7 +162,7 @@ fn served(document: &mut Document, report: &KvcacheReport) {
     document.section("", None).lines.push(meaning);
 }
 
-/// What the passes read and wrote, and how the run ended if it failed.
+/// Rates of the passes, and how the run ended if it failed.
 fn headline(report: &KvcacheReport) -> String {
     if let Some(mismatch) = mismatch(&report.ending) {
         return mismatch;
@@ -173,7 +173,7 @@ fn headline(report: &KvcacheReport) -> String {
         let name = if several { format!("option {}: ", name_of(pass)) } else { String::new() };
         let is_of_chunks = report.plan.serving.is_some();
         let p95 = summary.read_p95_ms_max.filter(|_| !several && !is_of_chunks);
-        // The largest, as MLPerf takes it, where a table has several.
+        // The largest of several, as in MLPerf.
         let (largest, of) = match (&report.results.group, summary.trials) {
             (None, 1) => ("", ""),
             (None, _) => ("largest ", " in a run"),
@@ -186,14 +186,14 @@ fn headline(report: &KvcacheReport) -> String {
             rates_of(summary).map(|(verb, rate)| format!("{verb} {} {}", rate.text(), rate.unit));
         let rates: Vec<String> = rates.collect();
         Some(match rates.is_empty() {
-            true => format!("{name}moved nothing before the time was over"),
+            true => format!("{name}no bytes moved before the end of the run"),
             false => format!("{name}{}{p95}", rates.join(", ")),
         })
     };
     let passes: Vec<String> = report.results.passes.iter().filter_map(of_pass).collect();
     let loads = serving::answer(report);
     let answer = match nothing(report) {
-        Some((why, _)) => format!("nothing was measured{why}"),
+        Some((why, _)) => format!("no result{why}"),
         None => loads.unwrap_or_else(|| passes.join("; ")),
     };
     let mut name = if several { String::new() } else { format!(" {}", report.plan.name()) };
@@ -201,11 +201,10 @@ fn headline(report: &KvcacheReport) -> String {
         name.push_str(&format!(" on {}", processes(Some(group), group.size as usize)));
     }
     let ended = ended(&report.ending);
-    let command = report.plan.request.workload.name();
-    format!("kvcache {command}{name}: {answer}{ended}")
+    format!("kvcache {}{name}: {answer}{ended}", report.plan.workload)
 }
 
-/// What a pass did within the window, and at which rate.
+/// The rates of a pass within the window.
 pub(super) fn rates_of(summary: &PassSummary) -> impl Iterator<Item = (&'static str, Quantity)> {
     let [read, wrote] = [summary.read_gib_per_second, summary.write_gib_per_second];
     let moved = [("read", read.mean), ("write", wrote.mean)].into_iter();

@@ -1,4 +1,4 @@
-//! What prompts of a serving engine waited for: the time to load prefixes, by their length.
+//! The waits of prompts of a serving engine: the time to load prefixes, by their length.
 
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{ByteSize, counted};
@@ -10,7 +10,7 @@ use super::trials::{Trial, UNKNOWN, gib_s, key_of, known_ms, ms, per_trial, seco
 use crate::plan::{KvcachePlan, Layout, ServingPlan};
 use crate::report::{KvcacheReport, PrefixLoads, PromptsServed, Timed, TrialResult};
 
-/// The load in words.
+/// The load as text.
 pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts) {
     let prompts = counted(load.loaders.into(), "concurrent prompt");
     let arrive = load.requests_per_second.map(|rate| format!("{rate} prompts/s"));
@@ -27,7 +27,7 @@ pub(super) fn describe(plan: &KvcachePlan, load: &ServingPlan, facts: &mut Facts
     let chunks =
         format!("in {}-token chunks of {}, {layout}", load.chunk_tokens, size_of(load.chunk_bytes));
     if load.prefixes == 0 {
-        return facts.add("prefixes", format!("those of the trace, {chunks}"));
+        return facts.add("prefixes", format!("from the trace, {chunks}"));
     }
     let lengths: Vec<String> = load.prefix_tokens.iter().map(ToString::to_string).collect();
     let bytes = size_of(load.prefix_bytes());
@@ -90,7 +90,7 @@ pub(super) struct SlowestLoads {
 }
 
 impl SlowestLoads {
-    /// How many times as long as computing loading takes.
+    /// Time to load ÷ time to compute.
     fn of_computing(&self) -> Option<f64> {
         self.computing_ms.map(|computing| self.ms / computing)
     }
@@ -124,7 +124,7 @@ pub(super) fn slowest_loads(report: &KvcacheReport) -> Vec<SlowestLoads> {
     of_lengths
 }
 
-/// The answer in words: whether loading a prefix takes less time than computing it.
+/// The answer as text: whether loading a prefix is faster than computing it.
 pub(super) fn answer(report: &KvcacheReport) -> Option<String> {
     let of_lengths = slowest_loads(report);
     let slower: Vec<String> = of_lengths
@@ -135,10 +135,10 @@ pub(super) fn answer(report: &KvcacheReport) -> Option<String> {
     let share = |one: &&SlowestLoads| one.of_computing().unwrap_or(0.0);
     let worst = of_lengths.iter().max_by(|one, other| share(one).total_cmp(&share(other)))?;
     if worst.computing_ms.is_none() {
-        // Of many lengths the longest say the most.
+        // Of many lengths the longest matter.
         let longest = of_lengths.len().saturating_sub(3);
         let words: Vec<_> = of_lengths[longest..].iter().map(SlowestLoads::to_text).collect();
-        return Some(format!("loading takes {}", words.join(", ")));
+        return Some(format!("prefix loads: {}", words.join(", ")));
     }
     let verdict = match slower.len() {
         0 => "faster than computing".to_string(),
@@ -169,7 +169,7 @@ pub(super) fn add_loads(document: &mut Document, report: &KvcacheReport) {
         }
     }
     section.lines.push(format!(
-        "hit rate {:.0} % of tokens; {}; {} written, {} dropped, {} left waiting",
+        "hit rate {:.0} %; {}; {} written, {} dropped, {} waiting",
         all.loaded_share() * 100.0,
         counted(prompts, "prompt"),
         counted(written, "chunk"),

@@ -1,4 +1,4 @@
-//! Trials in words and as rows of tables.
+//! Trials as text and as rows of tables.
 
 use stormlp_show::document::{Cell, Col, Quantity, Table, number, word};
 
@@ -8,10 +8,10 @@ use crate::report::{KvcacheReport, Timed, TimesMs, TrialResult};
 /// A percentile of too few samples.
 pub(super) const UNKNOWN: &str = "?";
 
-/// A row of most tables.
+/// A row of a table of trials.
 pub(super) type Trial<'a> = &'a TrialResult;
 
-/// The name of a pass in words.
+/// The name of a pass as text.
 pub(super) fn name_of(pass: &Pass) -> String {
     match pass.option {
         Some(option) => format!("{option} {}", pass.model.name),
@@ -44,7 +44,7 @@ pub(super) fn gib_s(rate: f64) -> Quantity {
     Quantity::higher(rate, "GiB/s")
 }
 
-/// Milliseconds in words.
+/// Milliseconds as text.
 pub(super) fn seconds_of(ms: f64) -> String {
     if ms < 1000.0 { format!("{ms:.1} ms") } else { format!("{:.2} s", ms / 1e3) }
 }

@@ -11,7 +11,7 @@ use stormlp_core::names::VariantNames;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::EngineChoice;
-use stormlp_kvcache::plan::{Layout, Model};
+use stormlp_kvcache::plan::Model;
 use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
@@ -72,7 +72,6 @@ fn all() -> Vec<Offer> {
             "model",
             Model::names().collect(),
         ),
-        ("kvcache/serving kvcache/replay", "layout", Layout::VARIANTS.to_vec()),
         (of_workloads, "workload", names.into_iter().collect()),
         ("train datasize plan", "accelerator", accelerators.into_iter().collect()),
         (of_workloads, "profile", vec!["1.0", "2.0", "3.0", "native"]),

@@ -24,6 +24,7 @@ use stormlp_mlperf::official::OutputFile;
 
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
+use super::idle::refuse;
 use super::workloads::Owner;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
@@ -36,10 +37,8 @@ const DEFAULT_FOLDER: &str = "stormlp-data/kvcache";
 #[command(after_help = "\
 Examples:
   stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000
-                                                          is loading faster than computing?
-  stormlp kvcache mlperf --dir /mnt/nvme/kv               option 1: llama3.1-8b, 200 users, 300 s
-  stormlp kvcache replay BurstGPT_1.csv --speed 10        requests of a trace, ten times as fast
-  stormlp kvcache size llama3.1-70b-instruct              bytes per token and per request")]
+  stormlp kvcache mlperf --dir /mnt/nvme/kv
+  stormlp kvcache replay BurstGPT_1.csv --dir /mnt/nvme/kv")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -47,28 +46,26 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Run MLPerf Storage v3.0's benchmark: bandwidth of whole KV caches
+    /// Run the benchmark of MLPerf Storage v3.0
     #[command(after_help = "\
 Examples:
   stormlp kvcache mlperf --dir /mnt/nvme/kv --capacity 500G
-  stormlp kvcache mlperf --mlperf-option 3 --runs 3         the 70B model, three times
-  stormlp kvcache mlperf --closed --results-dir ~/results   all options as MLPerf fixes them, 50 min
-  mpirun -n 4 stormlp kvcache mlperf --dir /mnt/shared/kv   four hosts, each with its users")]
+  stormlp kvcache mlperf --dir /mnt/nvme/kv --closed        all options, 50 min
+  mpirun -n 4 stormlp kvcache mlperf --dir /mnt/shared/kv   four hosts")]
     Mlperf(Box<MlperfArgs>),
-    /// Load prefixes as vLLM with LMCache does: is loading faster than computing?
+    /// Load prefixes as vLLM with LMCache does
     #[command(after_help = "\
 Examples:
-  stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000
-  stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000 --path cpu --capacity 200G
-  stormlp kvcache serving --dir s3://bucket/kv              chunks are objects
-  stormlp kvcache serving --prefill-rate 20000 --find-max   how many such servers storage feeds")]
+  stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000 --path cpu
+  stormlp kvcache serving --dir /mnt/nvme/kv --prefill-rate 20000 --find-max
+  stormlp kvcache serving --dir s3://bucket/kv --prefill-rate 20000")]
     Serving(Box<RunArgs<ServingRequest>>),
-    /// Replay a recorded trace: of MLPerf's client, BurstGPT or Mooncake
+    /// Replay a trace of MLPerf's client, BurstGPT or Mooncake
     #[command(after_help = "\
 Examples:
-  stormlp kvcache replay kv_ops.csv --dir /mnt/nvme/kv    as recorded
-  stormlp kvcache replay BurstGPT_1.csv --speed 10        ten times as fast
-  stormlp kvcache replay mooncake.jsonl --speed max --concurrency 64")]
+  stormlp kvcache replay kv_ops.csv llama3.1-70b-instruct --dir /mnt/nvme/kv
+  stormlp kvcache replay BurstGPT_1.csv --dir /mnt/nvme/kv --speed 10
+  stormlp kvcache replay mooncake.jsonl --dir /mnt/nvme/kv --prefill-rate 20000")]
     Replay(Box<RunArgs<ReplayRequest>>),
     /// Show the size of a model's KV caches
     Size(SizeArgs),
@@ -93,7 +90,7 @@ pub(crate) struct MlperfArgs {
     #[command(flatten)]
     of_run: RunArgs<MlperfRequest>,
 
-    /// Also write the files of MLPerf's client to this folder
+    /// Also write the files of MLPerf's client to DIR
     #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with = "dry_run")]
     mlperf_output: Option<PathBuf>,
 }
@@ -102,10 +99,9 @@ pub(crate) struct MlperfArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp kvcache size                                    llama3.1-8b
-  stormlp kvcache size llama3.1-70b-instruct --tokens 131072 --capacity 8T
-                                                          a long context, and how many fit
-  stormlp kvcache size qwen3-32b --format json            for a program")]
+  stormlp kvcache size llama3.1-70b-instruct
+  stormlp kvcache size qwen3-32b --tokens 131072 --capacity 8T
+  stormlp kvcache size qwen3-32b --format json")]
 pub(crate) struct SizeArgs {
     #[command(flatten)]
     request: SizeRequest,
@@ -152,16 +148,24 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         }
         What::Mlperf(args) => {
             let MlperfArgs { of_run: RunArgs { workload, run, output }, mlperf_output } = *args;
-            if workload.closed
-                && (workload.tune.seed, workload.tune.concurrent_writes) != (None, None)
-            {
-                let what = "--closed fixes seed and concurrent-writes";
-                return Err(Failure::usage(what).with_help("leave them out of --tune"));
-            }
+            let tune = &workload.tune;
+            let fixed = [
+                ("--tune seed", tune.run.seed.is_some()),
+                ("--tune concurrent-writes", tune.concurrent_writes.is_some()),
+                ("--tune cpu-cache", tune.cpu_cache_bytes.is_some()),
+                ("--tune pause", tune.pause_seconds.is_some()),
+            ];
+            refuse(
+                &fixed.map(|(key, is_given)| (key, is_given && workload.closed)),
+                "with --closed",
+            )?;
             (KvcacheWorkload::Mlperf(workload), run, output, mlperf_output)
         }
         What::Serving(args) => {
-            (KvcacheWorkload::Serving(args.workload), args.run, args.output, None)
+            let RunArgs { workload, run, output } = *args;
+            let confirms = workload.tune.confirm.is_some() && !workload.find_max;
+            refuse(&[("--tune confirm", confirms)], "without --find-max")?;
+            (KvcacheWorkload::Serving(workload), run, output, None)
         }
         What::Replay(args) => (KvcacheWorkload::Replay(args.workload), args.run, args.output, None),
     };
@@ -181,21 +185,21 @@ fn run_workload(
     Owner::KvCache.check(request.model())?;
     let folder = request.run.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     let places = || [folder.folder()].into_iter();
-    // If there are other processes, they are told the result.
+    // Other processes receive the result.
     let peers = session.peers(request.run.local_storage)?;
     let chunks = request.chunks();
-    let path = chunks.and_then(|chunks| chunks.path).unwrap_or_default();
-    let device = chunks.and_then(|chunks| chunks.device.as_ref());
+    let path = chunks.and_then(|(chunks, _)| chunks.path).unwrap_or_default();
+    let device = chunks.and_then(|(chunks, _)| chunks.device.as_ref());
     let host = session.facts_of_path(path, device, std::slice::from_ref(&folder));
     let host = peers.agree_on(host, |_| agreement::asked(&request))?;
     request.rank = (!peers.is_alone()).then(|| session.group.rank());
     if let (true, KvcacheWorkload::Serving(serving)) = (request.run.dry_run, &mut request.workload)
         && serving.find_max
     {
-        serving.concurrency = Some(FIRST_SERVERS);
+        serving.chunks.concurrency = Some(FIRST_SERVERS);
         output::say(format!(
-            "--find-max: this is its first run, of {FIRST_SERVERS} servers; its result decides which \
-             numbers are tried next"
+            "--find-max: this is its first run, of {FIRST_SERVERS} servers; the result decides the \
+             next number"
         ));
     }
     let beside = output.beside(places(), mlperf_output.as_deref());
@@ -322,6 +326,6 @@ fn trace_of(request: &KvcacheRequest, session: &Session) -> Result<Option<TraceF
     let Ok(model) = Model::named(request.model()) else { return Ok(None) };
     let (file, block_tokens) = (replay.trace.folder(), replay.chunks.block_tokens());
     let found = scan_trace(&*session.storage, file, &model, block_tokens);
-    let help = "name the file of a trace that you may read: `stormlp kvcache replay FILE`";
+    let help = "name a trace that you may read: `stormlp kvcache replay FILE`";
     found.map(Some).map_err(|error| error.not_started().with_help(help))
 }
