@@ -130,7 +130,7 @@ fn a_command_that_fails_ends_it_and_resume_continues() {
     assert_eq!(so_far["pairs"], 2, "{so_far}");
     fs::remove_file(folder.join("broken")).unwrap();
     let json = parsed(&stdout(resumed(folder).success()));
-    assert_eq!((&json["verdict"], &json["pairs"]), (&json!("regressed"), &json!(5)), "{json}");
+    assert_eq!((&json["verdict"], &json["pairs"]), (&json!("worse"), &json!(5)), "{json}");
     assert!(kept(folder).join("pair-03-cut-1").is_dir());
 }
 
@@ -179,7 +179,7 @@ fn ctrl_c_keeps_the_answer_so_far_and_ends_the_command() {
     let pid = fs::read_to_string(folder.join("pid")).unwrap();
     assert!(!Path::new("/proc").join(pid.trim()).exists(), "the command still runs");
     fs::remove_file(folder.join("hung")).unwrap();
-    assert_eq!(parsed(&stdout(resumed(folder).success()))["verdict"], "regressed");
+    assert_eq!(parsed(&stdout(resumed(folder).success()))["verdict"], "worse");
 }
 
 #[test]

@@ -106,6 +106,8 @@ pub struct Bar {
     pub name: String,
     /// A value for each segment.
     pub values: Vec<f64>,
+    /// The interval of their sum, drawn as a line.
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Group {
@@ -211,11 +213,16 @@ impl Lines {
 impl Bar {
     /// A bar with a single segment.
     pub fn one(name: impl Into<String>, value: f64) -> Self {
-        Self { name: name.into(), values: vec![value] }
+        Self { name: name.into(), values: vec![value], interval: None }
     }
 
     pub(super) fn total(&self) -> f64 {
         self.values.iter().sum()
+    }
+
+    /// Where the longest part of it ends.
+    pub(super) fn end(&self) -> f64 {
+        self.interval.map_or(0.0, |[_, high]| high).max(self.total())
     }
 }
 

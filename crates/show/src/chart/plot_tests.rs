@@ -212,7 +212,7 @@ proptest! {
             prop_assert!(svg(&chart, Form::Page).is_ok());
             chart.table();
         }
-        let bars = values.iter().map(|value| Bar { name: String::new(), values: vec![*value; 2] });
+        let bars = values.iter().map(|value| Bar { name: String::new(), values: vec![*value; 2], interval: None });
         if let Some(chart) = Chart::stacked("", "s", &["a", "b"], bars.collect()) {
             prop_assert!(svg(&chart.limit(1e20, "limit"), Form::Page).is_ok());
         }

@@ -69,10 +69,13 @@ fn of_bars(bars: &Bars) -> Table {
     let names = bars.parts.iter().map(|part| {
         if part.is_empty() { bars.unit.clone() } else { format!("{part}, {}", bars.unit) }
     });
+    let ends = bars.rows.iter().any(|row| row.interval.is_some()).then_some(["from", "to"]);
+    let names = names.chain(ends.into_iter().flatten().map(str::to_string));
     let numbers = names.map(|name| Column::numbers(name, 0));
     let mut table = Table::new([Column::words("", 0)].into_iter().chain(numbers));
     for row in &bars.rows {
-        let values = row.values.iter().map(|value| Cell::from(short(*value)));
+        let values = row.values.iter().chain(row.interval.iter().flatten());
+        let values = values.map(|value| Cell::from(short(*value)));
         let cells = [Cell::from(row.name.as_str())].into_iter().chain(values);
         table.row(row.name.clone(), cells.collect());
     }

@@ -1,32 +1,35 @@
-//! A comparison as a chart: each figure in percent of the baseline.
+//! A comparison as a chart: each figure in percent of the baseline, with its interval.
 
 use super::{Compared, Comparison};
 use crate::chart::{Bar, Chart, Group};
 
 /// In percent of the baseline: longer bars would leave no room for the rest.
-const LONGEST: f64 = 300.0;
+const LONGEST: f64 = 1000.0;
 
 impl Comparison {
     /// The interval of each figure; of several subjects only of their headline figures.
     pub fn charts(&self) -> Vec<Group> {
-        let mut group = Group::new("Against the baseline");
+        let [baseline, candidate] = &self.names;
+        let mut group = Group::new(format!("{candidate} against {baseline}"));
         let first = self.figures.first().map(|one| &one.subject);
         let several = self.figures.iter().any(|one| Some(&one.subject) != first);
         let shown = self.figures.iter().filter(|one| !several || one.headline);
         let bar = |one: &Compared| {
-            let [low, high] = one.interval?.map(|percent| 100.0 + percent);
+            let interval = one.interval?.map(|percent| 100.0 + percent);
             let name = if several { &*one.name } else { one.figure };
-            (high <= LONGEST).then(|| Bar { name: name.to_string(), values: vec![low, high - low] })
+            let estimate = 100.0 + one.change_percent?;
+            (interval[1] <= LONGEST)
+                .then(|| Bar { interval: Some(interval), ..Bar::one(name, estimate) })
         };
-        let what = "Now as a share of the baseline";
-        let parts = ["at least", "possibly more"];
+        let what = format!("{candidate} as a share of {baseline}");
         let rows = shown.filter_map(bar).collect();
-        let chart = Chart::stacked(what, "% of the baseline", &parts, rows);
-        let limit = |chart: Chart| chart.limit(100.0, &*self.names[0]);
-        let note = "The part \"possibly more\" is the interval of a figure: it differs from the \
-                    baseline if the line is outside.";
-        let why = "no figure has an interval that can be drawn";
-        group.add(what, chart.map(limit).map(|chart| chart.note(note)), why);
+        let chart = Chart::stacked(&*what, &format!("% of {baseline}"), &[""], rows);
+        let note = format!(
+            "A bar ends at the estimate; its line is the interval. {candidate} differs from \
+             {baseline} where the line does not cross 100 %."
+        );
+        let chart = chart.map(|chart| chart.limit(100.0, &**baseline).note(note));
+        group.add(&what, chart, "no figure has an interval that can be drawn");
         vec![group]
     }
 }

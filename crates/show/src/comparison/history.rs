@@ -209,7 +209,7 @@ impl History {
         let ends = |nth: usize| points.get(nth).map_or(tracked.values.len(), |one| one.at);
         let starts = |nth: usize| nth.checked_sub(1).map_or(0, &ends);
         let changes = points.iter().enumerate().map(|(nth, point)| {
-            let level_of = |from: usize, to: usize| mean(&tracked.values[from..to]);
+            let level_of = |from: usize, to: usize| scale.mean(&tracked.values[from..to]);
             let places = tracked.values.len() as f64;
             let interval = point.shift.interval(level / places).map(|end| scale.change(end));
             Change {

@@ -66,8 +66,10 @@ pub enum Verdict {
     /// The change is certainly smaller than the smallest that matters.
     Same,
     /// Certainly better.
+    #[serde(rename = "better")]
     Improved,
     /// Certainly worse.
+    #[serde(rename = "worse")]
     Regressed,
     /// There may be no change, or one that matters.
     CannotTell,
@@ -78,8 +80,8 @@ impl Verdict {
     pub fn words(self) -> &'static str {
         match self {
             Self::Same => "same",
-            Self::Improved => "improved",
-            Self::Regressed => "regressed",
+            Self::Improved => "better",
+            Self::Regressed => "worse",
             Self::CannotTell => "cannot tell",
         }
     }
@@ -117,7 +119,9 @@ pub enum Basis {
 /// The result for a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// Change as a share of the baseline, of geometric means; `None` if the baseline is zero.
+    /// The means of the baseline and of the current runs: geometric, or arithmetic if a value is 0.
+    pub means: [f64; 2],
+    /// Change from one mean to the other as a share of the first; `None` if that is zero.
     pub change: Option<f64>,
     /// The interval of the change, which is right for all figures of a comparison together with
     /// probability 1 − [`ERROR`]; `None` if the runs do not show how they vary.
@@ -190,6 +194,15 @@ impl Scale {
             .collect()
     }
 
+    /// The mean of `values` on this scale: the mean of their shares is its share.
+    pub(super) fn mean(self, values: &[f64]) -> f64 {
+        match (self, values) {
+            (_, [only]) => *only,
+            (Self::Log, _) => mean(&self.shares(values)).exp(),
+            (Self::Of(_), _) => mean(values),
+        }
+    }
+
     pub(super) fn change(self, share: f64) -> f64 {
         match self {
             Self::Log => share.exp_m1(),
@@ -212,8 +225,14 @@ impl Sides {
         let interval = interval.filter(|ends| ends.iter().all(|end| end.is_finite()));
         let found = found.filter(|_| interval.is_some());
         let probability = found.map(|(_, shift)| shift.probability());
+        let means = [&self.baseline, &self.now].map(|values| match scale {
+            Some(scale) => scale.mean(values),
+            None => mean(values),
+        });
+        let change = (means[1] - means[0]) / means[0].abs();
         Judged {
-            change: scale.and_then(|scale| self.change(scale)),
+            means,
+            change: Some(change).filter(|change| change.is_finite()),
             interval,
             basis: found.map(|(basis, _)| basis),
             probability,
@@ -227,12 +246,6 @@ impl Sides {
     fn scale(&self) -> Option<Scale> {
         let all = self.baseline.iter().chain(&self.now).chain(&self.earlier);
         Scale::of(all, mean(&self.baseline))
-    }
-
-    fn change(&self, scale: Scale) -> Option<f64> {
-        let of = |values| mean(&scale.shares(values));
-        let change = scale.change(of(&self.now) - of(&self.baseline));
-        (!self.baseline.is_empty() && !self.now.is_empty() && change.is_finite()).then_some(change)
     }
 
     /// How far the current side is from the baseline, and the basis of this shift; `None` if the

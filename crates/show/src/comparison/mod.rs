@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 use crate::comparison::judge::{Basis, Design, Judged, Sides, Verdict, judge};
 use serde::Serialize;
 use stormlp_core::report::ReportKind;
-use stormlp_core::stats::{mean, sample_deviation};
+use stormlp_core::stats::sample_deviation;
+use stormlp_core::tag;
 
 use crate::settings;
 use crate::shown::{Shown, status};
@@ -102,6 +103,8 @@ pub struct Source {
     pub kernel: String,
     /// The command.
     pub command: String,
+    /// Its tags: `array=new, run=3`; empty without any.
+    pub tags: String,
 }
 
 /// A figure on both sides.
@@ -115,7 +118,7 @@ pub struct Compared {
     pub figure: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// The baseline value, the mean over the runs.
+    /// The baseline value: the geometric mean over the runs, or the arithmetic one if a value is 0.
     pub baseline: f64,
     /// The candidate's value, in the same way.
     pub candidate: f64,
@@ -127,7 +130,7 @@ pub struct Compared {
     pub baseline_samples: usize,
     /// The same for the current side.
     pub candidate_samples: usize,
-    /// Change in percent of the baseline, of geometric means; `None` if that is zero.
+    /// Change from `baseline` to `candidate` in percent; `None` if that is zero.
     pub change_percent: Option<f64>,
     /// The interval of the change in percent, 95 % for all figures together; `None` if the runs do
     /// not show how they vary.
@@ -273,8 +276,8 @@ impl Compared {
             subject,
             figure: name,
             unit: figure.quantity.unit,
-            baseline: mean(&sides.baseline),
-            candidate: mean(&sides.now),
+            baseline: outcome.means[0],
+            candidate: outcome.means[1],
             baseline_deviation: deviation(&sides.baseline),
             candidate_deviation: deviation(&sides.now),
             baseline_samples: sides.baseline.len(),
@@ -301,6 +304,7 @@ impl Source {
             hostname: head.host.hostname.clone(),
             kernel: head.host.kernel.clone(),
             command: head.command.clone(),
+            tags: tag::words(&head.tags),
         }
     }
 }

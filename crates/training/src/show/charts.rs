@@ -114,6 +114,7 @@ fn waiting(report: &TrainReport) -> Group {
         Bar {
             name: format!("epoch {}", epoch.epoch),
             values: vec![waiting.storage, waiting.cpu, waiting.barrier, waiting.startup],
+            interval: None,
         }
     });
     let what = "Waiting by cause, summed over accelerators";

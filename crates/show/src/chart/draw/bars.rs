@@ -41,7 +41,7 @@ pub(super) fn height(bars: &Bars) -> i32 {
 
 /// Draws bars on their axis.
 pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, bars: &Bars) -> Drawn {
-    let totals = bars.rows.iter().map(Bar::total);
+    let totals = bars.rows.iter().map(Bar::end);
     let limit = bars.limit.iter().map(|(value, _)| *value);
     let values = totals.chain(limit.clone());
     // Without the unit, which each label would repeat: the values next to the bars share the one
@@ -78,8 +78,16 @@ pub(super) fn draw(area: &Area<'_>, plot: &Area<'_>, bars: &Bars) -> Drawn {
             from += value;
             draw_part(area, index, (start, end.max(start + 1), height), stacked)?;
         }
+        if let Some(ends) = row.interval {
+            let [low, high] = ends.map(|end| pixel(end).0);
+            let line = |from, to| PathElement::new([from, to], INK.light.stroke_width(4));
+            area.draw(&line((low, height), (high, height)))?;
+            for end in [low, high] {
+                area.draw(&line((end, height - 9), (end, height + 9)))?;
+            }
+        }
         // Avoids the line of the limit.
-        let beside = limit.clone().fold(from, f64::max);
+        let beside = limit.clone().fold(row.end(), f64::max);
         let place = (pixel(beside).0 + 10, height);
         area.draw(&Text::new(short(row.total()), place, ink(HPos::Left)))?;
     }

@@ -6,6 +6,8 @@ use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::super::document::{between, ends, signed};
+use super::super::judge;
+use super::super::judge::Verdict;
 use super::{Change, History, Tracked};
 use crate::chart::{Axis, Chart, Group, Line, Scale};
 use crate::document::{Document, Quantity, Section, Table, number, word};
@@ -13,7 +15,12 @@ use crate::records::Records;
 
 /// Maximum number of changes in a table; the JSON lists all.
 const MOST_CHANGES: usize = 12;
-const SECONDS_A_DAY: f64 = 86_400.0;
+/// A change of a figure.
+type Row<'a> = (&'a Tracked, &'a Change);
+/// A shorter series is drawn over hours.
+const FEWEST_DAYS: f64 = 2.0;
+const SECONDS_AN_HOUR: f64 = 3600.0;
+const HOURS_A_DAY: f64 = 24.0;
 
 /// Source of each record column in a change.
 const RECORDS: [(&str, &str); 9] = [
@@ -46,8 +53,8 @@ impl History {
                 let all: usize = self.figures.iter().map(|one| one.changes.len()).sum();
                 format!(
                     "{} on {}: {} by {:.1} % ({}{}); {} in {reports}",
-                    change.verdict.words(),
-                    day(&change.started_at),
+                    over_time(change.verdict),
+                    self.moment(&change.started_at),
                     figure.figure,
                     change.change_percent.abs(),
                     between(change.interval),
@@ -72,7 +79,8 @@ impl History {
     fn span(&self) -> String {
         match (self.reports.first(), self.reports.last()) {
             (Some(first), Some(last)) if self.reports.len() > 1 => {
-                format!(" from {} to {}", day(&first.started_at), day(&last.started_at))
+                let [first, last] = [first, last].map(|one| self.moment(&one.started_at));
+                format!(" from {first} to {last}")
             }
             _ => String::new(),
         }
@@ -87,7 +95,7 @@ impl History {
         }
         let rows: Vec<(&Tracked, &Change)> = self.newest_first();
         if !rows.is_empty() {
-            document.sections.push(changes(&rows));
+            document.sections.push(self.changes(&rows));
         }
         let doubt = |words: &String| Warning::new(WarningKind::NotComparable, words, "");
         document.warn(&self.warnings.iter().map(doubt).collect::<Vec<_>>());
@@ -108,71 +116,99 @@ impl History {
 
     /// The figures over time, with their levels.
     pub fn charts(&self) -> Vec<Group> {
-        let days = days(&self.reports.iter().map(|one| &*one.started_at).collect::<Vec<_>>());
+        let times = times(&self.reports.iter().map(|one| &*one.started_at).collect::<Vec<_>>());
         let mut group = Group::new("Over all reports");
         for figure in self.figures.iter().filter(|one| one.headline || !one.changes.is_empty()) {
-            group.add(&figure.name, chart(figure, &days), "use two reports or more");
+            group.add(&figure.name, chart(figure, &times), "use two reports or more");
         }
         vec![group]
     }
-}
 
-fn changes(rows: &[(&Tracked, &Change)]) -> Section {
-    // The name of a single subject is redundant.
-    let is_one = rows.iter().all(|(figure, _)| figure.subject == rows[0].0.subject);
-    type Row<'a> = (&'a Tracked, &'a Change);
-    let name = |row: &Row<'_>| if is_one { row.0.figure.to_string() } else { row.0.name.clone() };
-    let value = |row: &Row<'_>, value| Quantity::neutral(value, row.0.unit);
-    let columns = vec![
-        word("since", 0, |row: &Row<'_>| day(&row.1.started_at).to_string()),
-        word("figure", 0, name),
-        word("unit", 1, |row: &Row<'_>| row.0.unit),
-        number("before", 1, |row: &Row<'_>| value(row, row.1.before)),
-        number("after", 1, |row: &Row<'_>| value(row, row.1.after)),
-        number("change", 0, |row: &Row<'_>| signed(row.1.change_percent)).leading(),
-        word("between", 0, |row: &Row<'_>| ends(row.1.interval)),
-        word("verdict", 0, |row: &Row<'_>| row.1.verdict.words()).leading(),
-    ];
-    let key = |row: &Row<'_>| format!("{} {}", row.1.report, row.0.name);
-    let table = Table::of(rows.iter().copied().take(MOST_CHANGES), key, columns);
-    let left = rows.len().saturating_sub(MOST_CHANGES);
-    Section {
-        title: "Changes of level, the latest first".to_string(),
-        table: Some(table),
-        lines: (left > 0).then(|| format!("and {left} earlier ones")).into_iter().collect(),
-        ..Section::default()
+    /// The day of a report, with the time if others are of the same day.
+    fn moment(&self, time: &str) -> String {
+        let same_day = self.reports.iter().filter(|one| day(&one.started_at) == day(time));
+        match (same_day.count() > 1, time.get(..16)) {
+            (true, Some(minute)) => minute.replace('T', " "),
+            _ => day(time).to_string(),
+        }
+    }
+
+    fn changes(&self, rows: &[(&Tracked, &Change)]) -> Section {
+        let tags = |row: &Row<'_>| self.reports[row.1.report].tags.clone();
+        // The name of a single subject is redundant.
+        let is_one = rows.iter().all(|(figure, _)| figure.subject == rows[0].0.subject);
+        let name =
+            |row: &Row<'_>| if is_one { row.0.figure.to_string() } else { row.0.name.clone() };
+        let value = |row: &Row<'_>, value| Quantity::neutral(value, row.0.unit);
+        let columns = vec![
+            word("since", 0, |row: &Row<'_>| self.moment(&row.1.started_at)),
+            word("figure", 0, name),
+            word("unit", 1, |row: &Row<'_>| row.0.unit),
+            number("before", 1, |row: &Row<'_>| value(row, row.1.before)),
+            number("after", 1, |row: &Row<'_>| value(row, row.1.after)),
+            number("change", 0, |row: &Row<'_>| signed(row.1.change_percent)).leading(),
+            word("between", 0, |row: &Row<'_>| ends(row.1.interval)),
+            word("verdict", 0, |row: &Row<'_>| over_time(row.1.verdict)).leading(),
+            word("tags", 2, tags).when(rows.iter().any(|row| !tags(row).is_empty())),
+            word("report", 3, |row: &Row<'_>| row.1.file.clone()),
+        ];
+        let key = |row: &Row<'_>| format!("{} {}", row.1.report, row.0.name);
+        let table = Table::of(rows.iter().copied().take(MOST_CHANGES), key, columns);
+        let left = rows.len().saturating_sub(MOST_CHANGES);
+        Section {
+            title: "Changes of level, the latest first".to_string(),
+            table: Some(table),
+            lines: (left > 0).then(|| format!("and {left} earlier ones")).into_iter().collect(),
+            ..Section::default()
+        }
     }
 }
 
-fn chart(figure: &Tracked, days: &[f64]) -> Option<Chart> {
-    let points = days.iter().copied().zip(figure.values.iter().copied());
-    let last = days.last().copied()?;
-    let at = |report: usize| days.get(report).copied().unwrap_or(last);
+fn chart(figure: &Tracked, (unit, times): &(&str, Vec<f64>)) -> Option<Chart> {
+    let points = times.iter().copied().zip(figure.values.iter().copied());
+    let last = times.last().copied()?;
+    let at = |report: usize| times.get(report).copied().unwrap_or(last);
+    let scale = judge::Scale::of(figure.values.iter(), mean(&figure.values));
     let mut bounds: Vec<usize> = vec![0];
     bounds.extend(figure.changes.iter().map(|change| change.report));
     let ends = bounds.iter().skip(1).copied().chain([figure.values.len()]);
     let levels = bounds.iter().zip(ends).map(|(from, to)| {
-        let level = mean(&figure.values[*from..to]);
+        let values = &figure.values[*from..to];
+        let level = scale.map_or(0.0, |scale| scale.mean(values));
         ((at(*from), at(to)), level)
     });
     let lines = vec![Line::new(figure.figure, points), Line::steps("level", levels)];
-    let (x, y) = (Axis::new("days", Scale::Linear), Axis::new(figure.unit, Scale::Linear));
+    let (x, y) = (Axis::new(*unit, Scale::Linear), Axis::new(figure.unit, Scale::Linear));
     let marks =
         figure.changes.iter().map(|change| (at(change.report), signed(change.change_percent)));
     let chart = Chart::lines(&figure.name, x, y, lines)?;
     Some(chart.marks(marks.collect()))
 }
 
-/// Days of each start since the first; the places in the series if a time cannot be read.
-fn days(starts: &[&str]) -> Vec<f64> {
+/// The time of each start since the first, in days or hours; the places in the series if a time
+/// cannot be read.
+fn times(starts: &[&str]) -> (&'static str, Vec<f64>) {
     let read = |start: &&str| Some(DateTime::parse_from_rfc3339(start).ok()?.timestamp() as f64);
     let seconds: Option<Vec<f64>> = starts.iter().map(read).collect();
     match seconds.as_deref() {
-        Some([first, rest @ ..]) => {
-            let since = |second: &f64| (second - first) / SECONDS_A_DAY;
-            [0.0].into_iter().chain(rest.iter().map(since)).collect()
+        Some(seconds @ [first, .., last]) => {
+            let hours = |second: &f64| (second - first) / SECONDS_AN_HOUR;
+            let (unit, length) = match hours(last) < FEWEST_DAYS * HOURS_A_DAY {
+                true => ("hours", 1.0),
+                false => ("days", HOURS_A_DAY),
+            };
+            (unit, seconds.iter().map(|second| hours(second) / length).collect())
         }
-        _ => (0..starts.len()).map(|nth| nth as f64).collect(),
+        _ => ("report", (0..starts.len()).map(|nth| nth as f64).collect()),
+    }
+}
+
+/// A verdict on one product over time.
+fn over_time(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Improved => "improved",
+        Verdict::Regressed => "regressed",
+        other => other.words(),
     }
 }
 

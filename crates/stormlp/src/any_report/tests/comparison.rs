@@ -102,7 +102,7 @@ fn a_page_shows_every_interval_against_the_baseline_and_what_made_it() {
     for words in [
         ">stormlp compare on node1, 2026-11-21T07:25:00Z<",
         ">stormlp compare a b<",
-        "<figcaption>Now as a share of the baseline<",
+        "<figcaption>candidate as a share of baseline<",
         "class=\"n lead\">change<",
         "class=\"lead\">verdict<",
     ] {
@@ -157,7 +157,7 @@ fn pairs_are_judged_in_their_order_with_their_number() {
     assert_eq!((comparison.pairs, comparison.design), (Some(5), Design::Pairs));
     assert!(comparison.is_settled());
     let json = serde_json::to_value(&comparison).unwrap();
-    assert_eq!((&json["pairs"], &json["verdict"]), (&json!(5), &json!("regressed")));
+    assert_eq!((&json["pairs"], &json["verdict"]), (&json!(5), &json!("worse")));
     for figure in json["figures"].as_array().unwrap() {
         let ends = figure["interval"].as_array().unwrap();
         assert!(ends.len() == 2 && ends.iter().all(serde_json::Value::is_number), "{figure}");
@@ -181,11 +181,11 @@ fn a_series_of_reports_shows_since_when_it_is_slower() {
     assert!(
         change.interval[0] < change.change_percent && change.change_percent < change.interval[1]
     );
-    assert!(history.sentence.starts_with("regressed on 2026-11-21: throughput by 14."));
+    assert!(history.sentence.starts_with("regressed on 2026-11-21 10:00: throughput by 14."));
     assert_eq!(history.declines(5.0).len(), 2, "throughput and CPU time");
     assert!(history.declines(50.0).is_empty());
     let page = html::page(vec![Sheet::of_answer("compare", history.document(), history.charts())]);
-    assert!(page.contains("<svg") && page.contains("level"), "{page}");
+    assert!(page.contains("<svg") && page.contains("level") && page.contains(">hours<"), "{page}");
     let text = text::render(&history.document(), Some(80));
     let fits = |line: &str| line.chars().count() <= 80;
     assert!(text.lines().count() <= 24 && text.lines().all(fits), "{text}");
@@ -225,6 +225,21 @@ fn a_series_is_of_the_most_frequent_work_and_judged_by_its_best_level() {
     let one = History::of(&named(&reports[..1]), None);
     assert!(one.sentence.contains("1 report is too few"), "{}", one.sentence);
     assert!(one.warnings[0].starts_with("1 report is too few"), "{:?}", one.warnings);
+}
+
+#[test]
+fn baseline_candidate_and_change_of_a_row_are_of_the_same_means() {
+    let compared = in_turns(&[2.0, 9.0, 40.0], &[30.0, 100.0, 170.0]);
+    for one in &compared.figures {
+        let change = 100.0 * (one.candidate / one.baseline - 1.0);
+        assert!((change - one.change_percent.unwrap()).abs() < 1e-9, "{one:?}");
+    }
+    let rate = |n: u32| if n < 20 { 20.0 } else { 7.0 } + f64::from(n * 7 % 5);
+    let reports = started(runs(&(0..30).map(rate).collect::<Vec<f64>>()), 0, 30);
+    let history = History::of(&named(&reports), None);
+    let change = &history.figures[0].changes[0];
+    let percent = 100.0 * (change.after / change.before - 1.0);
+    assert!((percent - change.change_percent).abs() < 1e-9, "{change:?}");
 }
 
 #[test]
@@ -285,7 +300,7 @@ fn the_keys_that_scripts_rely_on_are_there() {
     }
     assert!(figure["name"].is_string() && figure["unit"].is_string());
     assert_eq!(figure["higher_is_better"], true);
-    let words = ["improved", "regressed", "same", "cannot_tell"];
+    let words = ["better", "worse", "same", "cannot_tell"];
     let verdict = figure["verdict"].as_str().unwrap();
     assert!(words.contains(&verdict), "{verdict}");
     assert!(json.get("mark").is_none());

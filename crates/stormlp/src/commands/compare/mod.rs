@@ -38,7 +38,7 @@ Examples:
   stormlp compare old/ new/ --fail-on-regression 5
                                         exit code 7 if a figure is 5 % worse
 
-A figure improved or regressed if the 95 % interval of its change excludes 0.
+A figure is better or worse if the 95 % interval of its change excludes 0.
 With one run per side, the answer is always 'cannot tell'."
 )]
 pub(crate) struct Args {
