@@ -91,7 +91,7 @@ pub fn answer(
     };
     let rows = study.rows(&whole, limit, (largest, search_limit), &need)?;
     let (over_accelerators, over_devices) = match with_tables {
-        true => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
+        true => (study.over_accelerators(largest, accelerators)?, study.over_devices(largest)?),
         false => (Vec::new(), Vec::new()),
     };
     Ok(SizingAnswer {
@@ -393,25 +393,29 @@ impl Study<'_> {
         counts.into_iter().map(row).collect()
     }
 
-    /// Rows with the maximum number of accelerators for several numbers of devices.
-    fn over_devices(&mut self) -> Result<Vec<AtCount>, SizingError> {
+    /// Rows with the maximum number of accelerators for several numbers of devices; `largest` is the
+    /// answer for the given one.
+    fn over_devices(&mut self, largest: u32) -> Result<Vec<AtCount>, SizingError> {
         let storage = &self.sizing.storage.model;
         if storage.surface.is_some() {
             return Ok(Vec::new());
         }
         let multiples = MULTIPLES.map(|times| storage.devices.saturating_mul(times));
         let mut devices = multiples.to_vec();
-        // The first row is free: it is already known.
+        // The first row is known.
         while let [_, .., last] = devices[..]
             && (last > MAX_DEVICES || self.guess(last)? > MOST_IN_ROWS)
         {
             devices.pop();
         }
-        devices.into_iter().map(|count| self.row_of_devices(count)).collect()
+        devices.into_iter().map(|count| self.row_of_devices(count, largest)).collect()
     }
 
-    fn row_of_devices(&mut self, devices: u32) -> Result<AtCount, SizingError> {
-        let most = self.largest(self.guess(devices)?, devices)?;
+    fn row_of_devices(&mut self, devices: u32, largest: u32) -> Result<AtCount, SizingError> {
+        let most = match devices == self.sizing.storage.model.devices {
+            true => largest,
+            false => self.largest(self.guess(devices)?, devices)?,
+        };
         let shown = most.max(1);
         let numbers = (shown, self.sizing.hosts_of(shown), devices);
         let prediction = self.at(numbers)?;

@@ -33,7 +33,13 @@ fn sizing(workload: &str, storage: StorageModel) -> Sizing {
         workload: entry.workload(&[]).unwrap(),
         asked,
         host: stormlp_fixtures::host(),
-        storage: KnownStorage { model: storage, source: "a test".to_string(), hosts: None },
+        storage: KnownStorage {
+            model: storage,
+            source: "a test".to_string(),
+            hosts: None,
+            spread: 0.0,
+            warnings: Vec::new(),
+        },
         host_cost: None,
         calibration: None,
         checkpoint: None,
@@ -60,6 +66,20 @@ fn published_results_limited_by_drives_are_predicted() {
         let prediction = study.at((published, 1, devices)).unwrap();
         let error = prediction.mib_per_second / mib_per_second - 1.0;
         assert!(error.abs() < 0.05, "{drive}: {error}");
+    }
+}
+
+#[test]
+fn no_row_exceeds_what_storage_was_given_and_the_first_is_the_answer() {
+    let entry = catalog::find("retinanet", Some("b200")).unwrap();
+    let mut sizing = sizing("resnet50", StorageModel::of_bandwidth(40e9));
+    sizing.workload = entry.workload(&[]).unwrap();
+    sizing.asked = SizingRequest { accelerators: Some(64), hosts: Some(8), ..Default::default() };
+    let found = answer(&sizing, true, &StopToken::new(), &|_| {}).unwrap();
+    assert_eq!(found.over_devices[0].accelerators, found.largest_accelerators);
+    for row in &found.over_devices {
+        let bytes = row.mib_per_second * f64::from(1 << 20);
+        assert!(bytes <= 40e9 * 1.0001 * f64::from(row.devices), "{row:?}");
     }
 }
 

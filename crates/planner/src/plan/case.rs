@@ -58,15 +58,31 @@ pub struct Case {
 }
 
 impl Case {
-    /// Scales the outcome of the simulated accelerators to all of them.
+    /// Scales the outcome of the simulated accelerators to all of them. A short part of a run uses
+    /// up samples read before it: that counts only as far as storage could go on.
     pub fn of_all(&self, simulated: Prediction) -> Prediction {
         let times = f64::from(self.whole.accelerators) / f64::from(self.plan.accelerators);
+        let is_part = times > 1.0 || self.plan.steps_per_epoch < self.whole.steps_per_epoch;
+        let used = self.storage_share(simulated.samples_per_second * times).filter(|_| is_part);
+        let pace = used.map_or(1.0, |share| share.max(1.0).recip());
+        let rate = times * pace;
         Prediction {
-            samples_per_second: simulated.samples_per_second * times,
-            mib_per_second: simulated.mib_per_second * times,
-            read_mib_per_second: simulated.read_mib_per_second * times,
+            au_percent: simulated.au_percent * pace,
+            samples_per_second: simulated.samples_per_second * rate,
+            mib_per_second: simulated.mib_per_second * rate,
+            read_mib_per_second: simulated.read_mib_per_second * rate,
+            epoch_au_percent: simulated.epoch_au_percent.iter().map(|au| au * pace).collect(),
             ..simulated
         }
+    }
+
+    /// The share of the storage bandwidth that so many samples per second are; `None` if a page
+    /// cache or a measurement supplies more than the figures of drives.
+    pub fn storage_share(&self, samples_per_second: f64) -> Option<f64> {
+        let (whole, storage) = (&self.whole, &self.scenario.storage);
+        let bytes = samples_per_second * whole.data.read_sample_bytes * whole.passes();
+        let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
+        is_all.then(|| bytes / storage.read_bytes_per_second())
     }
 
     /// Duration of the whole run, at the pace of the simulated part.

@@ -87,6 +87,6 @@ impl Sizing {
         let known = ClientCost::known(plan.data.format).zip(official_percent);
         let bound = upper_bound_warning(plan, au_percent, known);
         let busy = self.calibration.as_ref().and_then(|origin| origin.busy_warning());
-        bound.into_iter().chain(busy).collect()
+        bound.into_iter().chain(busy).chain(self.storage.warnings.iter().cloned()).collect()
     }
 }

@@ -5,6 +5,7 @@ use super::presets;
 use super::storage::StorageModel;
 use stormlp_core::failure::Failure;
 use stormlp_core::units::parse_rate;
+use stormlp_core::warning::Warning;
 
 /// Storage and the source of its figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,10 @@ pub struct KnownStorage {
     pub source: String,
     /// Number of hosts that measured it; `None` if it was not measured.
     pub hosts: Option<u32>,
+    /// How far the measurement varied, as a share of its mean; 0 if it was not measured.
+    pub spread: f64,
+    /// The measurement's warnings about its rates.
+    pub warnings: Vec<Warning>,
 }
 
 impl KnownStorage {
@@ -60,6 +65,6 @@ impl KnownStorage {
                 }
             }
         };
-        Ok(Some(Self { model, source, hosts: None }))
+        Ok(Some(Self { model, source, hosts: None, spread: 0.0, warnings: Vec::new() }))
     }
 }

@@ -1,15 +1,23 @@
 //! Storage as measured by a saved report.
 
+use std::collections::BTreeMap;
+
 use super::known::KnownStorage;
 use super::storage::{DeviceFigures, StorageModel};
 use super::surface::{Surface, SurfacePoint};
 use stormlp_core::failure::Problems;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
+use stormlp_core::stats::median;
+use stormlp_core::warning::{Warning, WarningKind, merge};
 use stormlp_matrix::plan::{CellReport, MatrixReport};
 
 /// A cell with a larger share of its data in the page cache does not measure storage.
 const MOST_CACHED_SHARE: f64 = 0.05;
+/// A run is divided into so many windows to see how it varied.
+const WINDOWS: usize = 5;
+/// Storage that varied more is taken as this.
+const MOST_SPREAD: f64 = 0.9;
 
 impl KnownStorage {
     /// The storage measured by the `stormlp gds` report saved in `place`: throughput and latency by
@@ -55,8 +63,50 @@ impl KnownStorage {
             Some(hosts) => format!(" by {hosts} hosts together"),
             None => String::new(),
         };
-        Ok(Self { model, source: format!("measured{together}, {place}"), hosts })
+        let source = format!("measured{together}, {place}");
+        let spread = spread(&report.results.cells);
+        Ok(Self { model, source, hosts, spread, warnings: warnings(report) })
     }
+}
+
+/// How far reads of one size and depth varied over their runs, as a share of their mean: half of the
+/// way from the slowest to the fastest window, in the middle of all sizes and depths.
+fn spread(cells: &[CellReport]) -> f64 {
+    let mut ends: BTreeMap<(u64, u32), [f64; 2]> = BTreeMap::new();
+    let is_read = |cell: &&CellReport| {
+        cell.op.direction() == Direction::Read && cell.requested_path != PathKind::Null
+    };
+    let reads = cells.iter().filter(is_read);
+    for (cell, measured) in reads.filter_map(|cell| Some((cell, cell.result()?))) {
+        // The first interval has the start, and the last one may be shorter.
+        let (series, all) = (&measured.series, &measured.series.interval_bytes);
+        let whole = all.get(1..all.len().saturating_sub(1)).unwrap_or_default();
+        let windows = whole.chunks_exact((whole.len() / WINDOWS).max(1)).map(|part| {
+            let seconds = part.len() as f64 * series.interval_seconds.max(1e-9);
+            part.iter().sum::<u64>() as f64 / seconds
+        });
+        for rate in windows.chain([measured.throughput_bytes_per_second]) {
+            let key = (cell.io_size.max_bytes, cell.threads * cell.queue_depth);
+            let [least, most] = ends.entry(key).or_insert([rate; 2]);
+            (*least, *most) = (least.min(rate), most.max(rate));
+        }
+    }
+    let spreads = ends.values().map(|[least, most]| (most - least) / (most + least).max(1e-9));
+    let spreads: Vec<f64> = spreads.collect();
+    if spreads.is_empty() { 0.0 } else { median(&spreads).min(MOST_SPREAD) }
+}
+
+/// The warnings of a report that its rates may not be the storage's.
+fn warnings(report: &MatrixReport) -> Vec<Warning> {
+    let of_cells = report.results.cells.iter().flat_map(|cell| &cell.warnings);
+    let mut found = Vec::new();
+    for warning in report.warnings.iter().chain(of_cells) {
+        use WarningKind::{Changed, HarnessBound, Impaired, NoSteadyState, OthersLoad};
+        if [Changed, HarnessBound, Impaired, NoSteadyState, OthersLoad].contains(&warning.kind) {
+            merge(&mut found, warning.clone().about("the report".to_string()));
+        }
+    }
+    found
 }
 
 /// Measurements in `direction`, each by this many processes, without those from the page cache.
@@ -96,6 +146,22 @@ mod tests {
         cell.measurement =
             Some(Measurement { device_read_bytes: from_device, ..crate::fixtures::measurement() });
         cell
+    }
+
+    #[test]
+    fn the_spread_is_half_of_the_way_between_the_windows() {
+        let of = |fast: u64, slow: u64| {
+            let mut cell = cell(PathKind::Cpu, None);
+            let measured = cell.measurement.as_mut().unwrap();
+            let course = (0..22).map(|nth| if nth < 11 { fast } else { slow });
+            measured.series.interval_bytes = course.collect();
+            measured.series.interval_seconds = 0.1;
+            measured.throughput_bytes_per_second = 1000.0;
+            spread(&[cell])
+        };
+        assert_eq!(of(100, 100), 0.0);
+        assert_eq!(of(150, 50), 0.5);
+        assert_eq!(spread(&[]), 0.0);
     }
 
     #[test]

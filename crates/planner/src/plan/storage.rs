@@ -140,6 +140,9 @@ impl StorageModel {
         if let Some(connections) = &mut self.connections {
             connections.bytes_per_second *= times;
         }
+        if let Some(surface) = &mut self.surface {
+            surface.speed_up(times);
+        }
     }
 
     /// All drives that `hosts` read from.

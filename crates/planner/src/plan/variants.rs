@@ -22,6 +22,8 @@ const FAST_HOST: f64 = 1.2;
 const LONG_LATENCY_SECONDS: f64 = 200e-6;
 /// No page cache is expected to keep more of a dataset.
 const MOST_KEPT: f64 = 0.5;
+/// A smaller spread of a measurement changes no answer.
+const LEAST_SPREAD: f64 = 0.005;
 /// A smaller part does not matter.
 const LEAST_KEPT: f64 = 0.01;
 
@@ -82,6 +84,8 @@ pub fn variants(
             all.extend(latency(sizing));
             all.push(drives(sizing));
         }
+    } else if limit.0 == LimitedBy::Storage {
+        all.extend(varied(sizing));
     }
     all
 }
@@ -169,6 +173,21 @@ fn drives(sizing: &Sizing) -> Variant {
     device.reads_per_second = device.reads_per_second.map(|rate| rate * REACHED_SHARE);
     variant.expected = REACHED_SHARE;
     variant
+}
+
+/// Measured storage, as slow and as fast as it was at times.
+fn varied(sizing: &Sizing) -> Vec<Variant> {
+    let spread = sizing.storage.spread;
+    let ends = [(1.0 - spread, "slower"), (1.0 + spread, "faster")].into_iter();
+    let variant = |(times, word)| {
+        let percent = 100.0 * spread;
+        let what = format!("if storage is {percent:.0} % {word}: its measurement varied by that");
+        let mut variant = Variant::of(RangeCause::Drives, what, sizing);
+        variant.sizing.storage.model.speed_up(times);
+        variant.expected = times;
+        variant
+    };
+    ends.filter(|_| spread > LEAST_SPREAD).map(variant).collect()
 }
 
 fn read_ahead(sizing: &Sizing) -> Option<Variant> {

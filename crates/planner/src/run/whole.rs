@@ -3,7 +3,6 @@
 use crate::plan::{
     Case, CheckpointTimes, Need, Prediction, Range, Sizing, SizingAnswer, assumptions,
 };
-use stormlp_training::plan::train_plan::TrainPlan;
 
 /// Throughput above storage bandwidth by more than this percentage is explained.
 const LEAST_MORE_PERCENT: f64 = 0.05;
@@ -26,7 +25,7 @@ impl Whole {
         let Self { case, prediction } = self;
         let mut notes = assumptions::of(sizing, &case.whole);
         notes.extend(case.assumptions());
-        notes.extend(above_storage(sizing, &case.whole, &prediction));
+        notes.extend(above_storage(&case, &prediction));
         let run_seconds = case.run_seconds(&prediction);
         let plan = case.whole;
         SizingAnswer {
@@ -74,12 +73,9 @@ impl Whole {
 }
 
 /// Explains throughput above the storage bandwidth.
-fn above_storage(sizing: &Sizing, plan: &TrainPlan, prediction: &Prediction) -> Option<String> {
-    let storage = sizing.storage.model.of_hosts(sizing.hosts_of(plan.accelerators));
-    let rate = prediction.samples_per_second * plan.data.read_sample_bytes * plan.passes();
-    let more = 100.0 * (rate / storage.read_bytes_per_second() - 1.0);
-    let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
-    (is_all && more > LEAST_MORE_PERCENT).then(|| {
+fn above_storage(case: &Case, prediction: &Prediction) -> Option<String> {
+    let more = 100.0 * (case.storage_share(prediction.samples_per_second)? - 1.0);
+    (more > LEAST_MORE_PERCENT).then(|| {
         format!(
             "throughput covers only the steps that count; samples prefetched before them raise it \
              {more:.1} % above the storage bandwidth"

@@ -201,6 +201,7 @@ impl<'a> Simulation<'a> {
             bytes: served.bytes + served.cached_bytes,
             device: Some(self.storage.counters()),
             cpu: CpuTimes::default(),
+            cpu_wait_seconds: None,
         }
     }
 
