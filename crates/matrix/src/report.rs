@@ -20,6 +20,9 @@ use stormlp_core::report::{Report, Series};
 use stormlp_core::warning::Warning;
 pub use stormlp_transfer::Backing;
 
+/// The warning of a cell that had several rates contains these words.
+pub(crate) const FOR_THE_FIRST: &str = "for the first";
+
 /// How a cell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

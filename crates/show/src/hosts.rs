@@ -2,12 +2,43 @@
 
 use stormlp_core::group::GroupFacts;
 use stormlp_core::report::HostShare;
+use stormlp_core::stats::median;
 use stormlp_core::units::{ByteSize, counted};
 
 use crate::document::{Cell, Column, Document, Facts, Table};
+use crate::numbers::percent;
 
 /// Below this share of the time at once, the rates of hosts are not added up.
 pub const SUMMED_AT_ONCE: f64 = 0.9;
+
+/// A host below this share of the median of the rest is slow.
+const SLOW_SHARE: f64 = 0.5;
+
+/// The slowest of several hosts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlowestHost<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its rate.
+    pub rate: f64,
+    /// The median rate of all other hosts.
+    pub median: f64,
+}
+
+impl<'a> SlowestHost<'a> {
+    /// The slowest of hosts with these rates; `None` for a single host.
+    pub fn of(rates: &[(&'a str, f64)]) -> Option<Self> {
+        let (name, rate) = *rates.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let rest = rates.iter().filter(|one| one.0 != name).map(|one| one.1);
+        let rest: Vec<f64> = rest.collect();
+        (!rest.is_empty()).then(|| Self { name, rate, median: median(&rest) })
+    }
+
+    /// Whether it is so slow that it, not the storage, may be the limit.
+    pub fn is_slow(&self) -> bool {
+        self.rate < SLOW_SHARE * self.median
+    }
+}
 
 /// `3 hosts`, or `6 processes on 3 hosts`.
 pub fn processes(group: Option<&GroupFacts>, processes: usize) -> String {
@@ -60,12 +91,14 @@ pub fn section(
         Column::numbers("CPU s", 1),
         Column::numbers(format!("slowest of {units}"), 0),
     ]);
+    let all: u64 = shares.iter().map(|share| share.slowest).sum();
     for share in shares {
+        let slowest = percent(share.slowest as f64 / all.max(1) as f64);
         let cells = [
             share.name.clone(),
             ByteSize(share.bytes).to_string(),
             format!("{:.2}", share.cpu_seconds),
-            share.slowest.to_string(),
+            format!("{} ({slowest})", share.slowest),
         ]
         .into_iter()
         .map(Cell::Text)
@@ -75,5 +108,21 @@ pub fn section(
     let section = document.details("Hosts", Some(table));
     if let Some(group) = group {
         describe(group, &mut section.facts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_slow_below_half_of_the_median_of_the_rest() {
+        let of = |rates: &[(&'static str, f64)]| SlowestHost::of(rates).unwrap();
+        let four = of(&[("n1", 500.0), ("n2", 520.0), ("n3", 30.0), ("n4", 510.0)]);
+        assert_eq!((four.name, four.rate, four.median), ("n3", 30.0, 510.0));
+        assert!(four.is_slow());
+        assert!(!of(&[("n1", 60.0), ("n2", 100.0)]).is_slow());
+        assert!(of(&[("n1", 40.0), ("n2", 100.0)]).is_slow());
+        assert_eq!(SlowestHost::of(&[("n1", 1.0)]), None);
     }
 }

@@ -3,12 +3,15 @@
 use crate::plan::{
     CacheState, CellPlan, CellReport, CellSpan, MatrixPlan, MatrixReport, Measurement, Reach,
 };
+use crate::report::FOR_THE_FIRST;
+use stormlp_core::change_points::change_points;
 use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
-use stormlp_core::stats::{mean, sample_deviation};
+use stormlp_core::report::Series;
+use stormlp_core::stats::mean;
 use stormlp_core::transport::{Pages, Transport, WaitMode};
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::{ByteSize, GIB};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 use stormlp_transfer::cufile::POLL_MODE;
@@ -23,10 +26,12 @@ const SHORT_SECONDS: f64 = 1.0;
 const COLD_SHARE: f64 = 0.01;
 /// Minimum share of the files in the page cache before a warm cell.
 const WARM_SHARE: f64 = 0.99;
-/// Maximum difference between the two halves of a run.
+/// Maximum difference between the first and the last level of a run.
 const DRIFT: f64 = 0.08;
-/// Minimum difference in standard errors.
-const NOISE: f64 = 3.0;
+/// Intervals are put together into so many windows at most, to find changes of level.
+const MOST_WINDOWS: usize = 60;
+/// The probability that a change of level is found in a steady run.
+const LEVEL_ERROR: f64 = 0.01;
 /// Minimum number of transfers in each half for a significant throughput.
 const ENOUGH: f64 = 100.0;
 /// Above this share of its threads' time a cell is CPU-bound.
@@ -197,8 +202,8 @@ fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
     })
 }
 
-/// Throughput changed over the run: by more than the intervals vary, and over enough transfers that
-/// it is not just the granularity of a few large ones.
+/// Throughput changed over the run, by enough transfers that it is not just the granularity of a few
+/// large ones.
 fn drift(measured: &Measurement) -> Option<Warning> {
     let series = &measured.series;
     let moving_seconds = measured.duration_seconds - measured.fsync_seconds.unwrap_or(0.0);
@@ -217,19 +222,34 @@ fn drift(measured: &Measurement) -> Option<Warning> {
     if !enough(first) || !enough(second) {
         return None;
     }
-    let error = |part: &[f64]| sample_deviation(part) / (part.len() as f64).sqrt();
-    let noise = error(first).hypot(error(second)) / mean(first);
-    let change = mean(second) / mean(first) - 1.0;
-    (change.abs() > DRIFT.max(NOISE * noise)).then(|| {
-        let verb = if change < 0.0 { "fell" } else { "rose" };
-        Warning::new(
-            WarningKind::NoSteadyState,
-            format!(
-                "throughput {verb} by {:.0} % from the first half of the run to the second",
-                change.abs() * 100.0
-            ),
-            "use a longer --warmup; a device cache may be full or another program busy",
-        )
+    levels(series, intervals).map(|fact| {
+        let remedy = "a cache may be full or another program busy: the last rate is the lasting one, \
+                      which a longer --warmup measures alone";
+        Warning::new(WarningKind::NoSteadyState, fact, remedy)
+    })
+}
+
+/// The rates before and after changes of level by more than [`DRIFT`], if there are any.
+fn levels(series: &Series, intervals: &[u64]) -> Option<String> {
+    let group = intervals.len().div_ceil(MOST_WINDOWS);
+    let windows = intervals.chunks_exact(group).map(|part| part.iter().sum::<u64>() as f64);
+    let windows: Vec<f64> = windows.collect();
+    let changes = change_points(&windows, LEVEL_ERROR);
+    let mut bounds: Vec<usize> = changes.iter().map(|change| change.at).collect();
+    bounds.extend([0, windows.len()]);
+    bounds.sort_unstable();
+    let seconds = series.interval_seconds * group as f64;
+    let rates = bounds.windows(2).map(|two| mean(&windows[two[0]..two[1]]) / seconds / GIB as f64);
+    let rates: Vec<f64> = rates.collect();
+    let (first, last) = (*rates.first()?, *rates.last()?);
+    ((last / first - 1.0).abs() > DRIFT).then(|| {
+        // The interval of the start is not part of a window.
+        let before = series.interval_bytes.iter().take(1 + bounds[1] * group).sum();
+        let more = match rates.len() {
+            2 => String::new(),
+            count => format!("after {} other rates ", count - 2),
+        };
+        format!("{first:.3} GiB/s {FOR_THE_FIRST} {}, then {more}{last:.3} GiB/s", ByteSize(before))
     })
 }
 
@@ -298,7 +318,6 @@ fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use stormlp_core::evidence::DirectStorage;
-    use stormlp_core::report::Series;
 
     use super::*;
 
@@ -404,8 +423,11 @@ mod tests {
     fn a_falling_rate_is_reported_with_its_amount() {
         let halves = (0..40).map(|i| if i < 20 { 100 + i % 3 } else { 70 + i % 3 });
         let warning = drift_of(halves, None).map(|warning| warning.fact);
-        let told = "throughput fell by 30 % from the first half of the run to the second";
+        let told = "0.986 GiB/s for the first 1.97 GiB, then 0.693 GiB/s";
         assert_eq!(warning.as_deref(), Some(told));
+        let slowly = (0..40).map(|i| 100 - i / 2 + i % 3);
+        assert!(drift_of(slowly, None).is_some());
+        assert_eq!(drift_of((0..40).map(|i| 100 + i % 3), None), None);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 
 use crate::plan::{CellReport, MatrixPlan, Measurement, Reach};
+use crate::report::FOR_THE_FIRST;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{Shift, UncertainMean};
-use stormlp_core::warning::WarningKind;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::group::CellGroup;
 use super::mix;
@@ -66,7 +67,8 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
     if let Some(group) = groups.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
         && let Some(rate) = group.throughput()
     {
-        parts.push(format!("best {} GiB/s{} ({})", rate.text(), mix::rates(group), at(group)));
+        let rate = format!("{} GiB/s{}{}", rate.text(), mix::rates(group), levels(group));
+        parts.push(format!("best {rate} ({})", at(group)));
     }
     if let Some((group, iops)) = most(|numbers| numbers.iops) {
         let iops = Quantity::higher(iops, "IOPS").text();
@@ -106,7 +108,7 @@ fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: usize) -> Strin
     };
     let rate = |group: &CellGroup<'_>| {
         let rate = group.throughput().map_or(String::new(), |rate| rate.text());
-        format!("{} {rate} GiB/s{}", group_words(plan, group), mix::rates(group))
+        format!("{} {rate} GiB/s{}{}", group_words(plan, group), mix::rates(group), levels(group))
     };
     let mut parts = vec![rate(first)];
     for other in others.iter().take(MOST_OTHERS) {
@@ -121,6 +123,14 @@ fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: usize) -> Strin
     }
     let setting = first.key.setting(hosts);
     format!("{} ({setting})", parts.join(", "))
+}
+
+/// The rates of a group's first run that changed speed.
+fn levels(group: &CellGroup<'_>) -> String {
+    let warnings = group.cells.first().map_or(&[][..], |cell| &cell.warnings);
+    let of_levels =
+        |one: &&Warning| one.kind == WarningKind::NoSteadyState && one.fact.contains(FOR_THE_FIRST);
+    warnings.iter().find(of_levels).map_or(String::new(), |one| format!(": {}", one.fact))
 }
 
 /// The ratio of two rates from storage between the ends of its interval. `None` unless both were

@@ -19,7 +19,7 @@ use stormlp_show::records::Records;
 use stormlp_show::{hosts, storage, telemetry};
 
 /// Source of each record column: in the cell if it starts with `/`, else in the report.
-pub const RECORDS: [(&str, &str); 67] = [
+pub const RECORDS: [(&str, &str); 68] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -87,6 +87,7 @@ pub const RECORDS: [(&str, &str); 67] = [
     ("received_bytes", "/evidence/object_store/received_bytes"),
     ("checked_bytes", "/evidence/object_store/checksums/checked_bytes"),
     ("replies_without_checksum", "/evidence/object_store/checksums/responses_unverified"),
+    ("tags", "tags"),
 ];
 
 /// The results of a matrix: the fastest path, the settings, one row for each combination.
@@ -321,6 +322,8 @@ fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table 
         number("threads", 0, |(group, _): &Rated<'_>| group.key.threads).setting(),
         number("depth", 0, |(group, _): &Rated<'_>| group.key.queue_depth).setting(),
         number("GiB/s", 0, |(_, rate): &Rated<'_>| rate.clone()).leading(),
+        word("slowest host", 1, |(group, _): &Rated<'_>| slowest_host(group))
+            .when(report.results.hosts.len() > 1),
         number("IOPS", 4, |(group, _): &Rated<'_>| {
             group.known(|m| Some(m.iops)).map(|iops| Quantity::higher(iops, "IOPS"))
         }),
@@ -372,6 +375,13 @@ fn memory_column(group: &CellGroup<'_>, plan: &MatrixPlan) -> &'static str {
         Some(_) => host.map_or("device", MemoryKind::name),
         None => "",
     }
+}
+
+/// The slowest host of the slowest repetition, with its rate in GiB/s.
+fn slowest_host(group: &CellGroup<'_>) -> String {
+    let hosts = group.cells.iter().filter_map(|cell| warnings::slowest_host(cell));
+    let slowest = hosts.min_by(|a, b| a.rate.total_cmp(&b.rate));
+    slowest.map_or(String::new(), |host| format!("{}, {:.2}", host.name, host.rate))
 }
 
 /// Share of the files in the page cache before and after the cell.
