@@ -1,10 +1,9 @@
 //! Attributes waiting time to its cause.
 //!
-//! The machine knows whether a waiting accelerator has reads in the storage path. Whether storage
-//! was working on them or this host was copying follows from the block device's busy time; the
-//! waiting time of each sampling interval is divided by it. Without a block device behind the files
-//! (NFS, tmpfs), the CPU time of this process is used instead: time not spent computing was spent
-//! waiting.
+//! The machine knows whether a waiting accelerator has reads that are not done. That time is
+//! storage's, unless the threads of this process were running, or ready to run without a CPU. Limits
+//! on a device, network file systems and device mappers hold requests where the device's counters do
+//! not see them, so an idle device does not acquit storage; a busy one convicts it.
 
 use crate::report::WaitingSeconds;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
@@ -24,10 +23,13 @@ pub struct Reading {
     pub device: Option<DeviceCounters>,
     /// Cumulative CPU time of the process.
     pub cpu: CpuTimes,
+    /// Cumulative time in which its threads were ready to run without a CPU; `None` if CPUs are not
+    /// simulated, so that only the device counts.
+    pub cpu_wait_seconds: Option<f64>,
 }
 
-/// Divides the waiting between two readings by cause. `io_threads` limits the CPU seconds per
-/// second; `moves_nothing` means that the path does not touch storage.
+/// Divides the waiting between two readings by cause. `io_threads` may each use a CPU or wait for
+/// one all the time; `moves_nothing` means that the path does not touch storage.
 pub fn divide(
     before: &Reading,
     after: &Reading,
@@ -40,20 +42,23 @@ pub fn divide(
     let storage_share = if moves_nothing || elapsed <= 0.0 {
         0.0
     } else {
-        match (before.device, after.device) {
-            (Some(before), Some(after)) => after.since(before).busy_ms as f64 / 1e3 / elapsed,
-            _ => {
-                let cpu = after.cpu.since(before.cpu).total_seconds();
-                1.0 - cpu / (elapsed * io_threads.max(1) as f64)
-            }
-        }
+        let devices = before.device.zip(after.device);
+        let busy =
+            devices.map(|(before, after)| after.since(before).busy_ms as f64 / 1e3 / elapsed);
+        let ready = before.cpu_wait_seconds.zip(after.cpu_wait_seconds);
+        let idle = ready.map(|(before_wait, after_wait)| {
+            let cpu = after.cpu.since(before.cpu).total_seconds() + after_wait - before_wait;
+            1.0 - cpu / (elapsed * io_threads.max(1) as f64)
+        });
+        busy.into_iter().chain(idle).fold(0.0, f64::max)
     }
     .clamp(0.0, 1.0);
-    let reading_seconds = seconds(waits.reading_ns);
+    // A read waits for an I/O thread as long as the reads before it are not done.
+    let reading_seconds = seconds(waits.reading_ns + waits.queued_ns);
     let storage_seconds = reading_seconds * storage_share;
     WaitingSeconds {
         storage: storage_seconds,
-        cpu: reading_seconds - storage_seconds + seconds(waits.queued_ns + waits.client_ns),
+        cpu: reading_seconds - storage_seconds + seconds(waits.client_ns),
         barrier: seconds(waits.barrier_ns),
         startup: seconds(waits.startup_ns),
     }
@@ -65,45 +70,83 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn reading(at: u64, reading_ns: u64, busy_ms: Option<u64>, cpu: f64) -> Reading {
-        Reading {
-            now: at * SECOND,
-            waits: Waits {
-                startup_ns: at * SECOND / 10,
-                reading_ns,
-                queued_ns: at * SECOND / 5,
-                client_ns: 0,
-                barrier_ns: 0,
-            },
+    /// A second in which accelerators waited for reads, and `barrier` at barriers. The device was
+    /// busy for a share of it, if there is one; threads ran and waited for CPUs for so many seconds.
+    fn second(
+        busy: Option<f64>,
+        ran: f64,
+        ready: Option<f64>,
+        [reading, queued, barrier]: [f64; 3],
+    ) -> [Reading; 2] {
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let counters = |share: f64| DeviceCounters {
+            busy_ms: (1e3 * share) as u64,
+            ..DeviceCounters::default()
+        };
+        let before = Reading {
+            now: 0,
+            waits: Waits::default(),
             bytes: 0,
-            device: busy_ms.map(|busy_ms| DeviceCounters { busy_ms, ..DeviceCounters::default() }),
-            cpu: CpuTimes { user_seconds: cpu, system_seconds: 0.0 },
+            device: busy.map(|_| counters(0.0)),
+            cpu: CpuTimes::default(),
+            cpu_wait_seconds: ready.map(|_| 0.0),
+        };
+        let after = Reading {
+            now: SECOND,
+            waits: Waits {
+                startup_ns: 0,
+                reading_ns: ns(reading),
+                queued_ns: ns(queued),
+                client_ns: 0,
+                barrier_ns: ns(barrier),
+            },
+            device: busy.map(counters),
+            cpu: CpuTimes { user_seconds: ran, system_seconds: 0.0 },
+            cpu_wait_seconds: ready,
+            ..before
+        };
+        [before, after]
+    }
+
+    #[test]
+    fn the_reads_and_the_cpus_of_this_process_tell_who_was_waited_for() {
+        const THREADS: usize = 4;
+        let reads = [0.8, 0.2, 0.0];
+        // The busy share of the device, CPU time, time without a CPU, and the waits.
+        for (case, busy, ran, ready, waits, [storage, cpu, barrier]) in [
+            (
+                "CPU-bound: two CPUs copy for four threads",
+                Some(0.0),
+                2.0,
+                2.0,
+                reads,
+                [0.0, 1.0, 0.0],
+            ),
+            ("quota-bound: half a CPU is allowed", Some(0.1), 0.5, 3.5, reads, [0.1, 0.9, 0.0]),
+            ("device-bound", Some(1.0), 0.2, 0.0, reads, [1.0, 0.0, 0.0]),
+            ("throttled: io.max holds reads back", Some(0.0), 0.04, 0.0, reads, [0.99, 0.01, 0.0]),
+            ("a network file system has no device", None, 0.2, 0.0, reads, [0.95, 0.05, 0.0]),
+            ("barrier-bound", Some(0.1), 0.2, 0.0, [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
+        ] {
+            let [before, after] = second(busy, ran, Some(ready), waits);
+            let found = divide(&before, &after, THREADS, false);
+            for (found, wanted) in
+                [(found.storage, storage), (found.cpu, cpu), (found.barrier, barrier)]
+            {
+                assert!((found - wanted).abs() < 1e-9, "{case}: {found} {wanted}");
+            }
         }
     }
 
     #[test]
-    fn a_busy_device_makes_it_storage_and_an_idle_one_the_client() {
-        let before = reading(0, 0, Some(100), 0.0);
-        let busy = divide(&before, &reading(1, SECOND, Some(1100), 0.1), 2, false);
-        assert_eq!((busy.storage, busy.cpu), (1.0, 0.2));
-        let idle = divide(&before, &reading(1, SECOND, Some(100), 2.0), 2, false);
-        assert_eq!((idle.storage, idle.cpu), (0.0, 1.2));
-        assert_eq!((idle.startup, idle.total()), (0.1, 1.3));
-    }
-
-    #[test]
-    fn without_a_device_the_cpu_time_decides() {
-        let before = reading(0, 0, None, 0.0);
-        let copying = divide(&before, &reading(1, SECOND, None, 2.0), 2, false);
-        assert_eq!(copying.storage, 0.0);
-        let waiting = divide(&before, &reading(1, SECOND, None, 0.0), 2, false);
-        assert_eq!(waiting.storage, 1.0);
+    fn without_cpus_of_a_simulation_the_device_decides() {
+        let [before, after] = second(Some(0.3), 0.0, None, [1.0, 0.0, 0.0]);
+        assert_eq!(divide(&before, &after, 1, false).storage, 0.3);
     }
 
     #[test]
     fn a_path_that_moves_nothing_never_waits_for_storage() {
-        let before = reading(0, 0, Some(0), 0.0);
-        let null = divide(&before, &reading(1, SECOND, Some(1000), 0.0), 2, true);
-        assert_eq!(null.storage, 0.0);
+        let [before, after] = second(Some(1.0), 0.0, Some(0.0), [1.0, 0.0, 0.0]);
+        assert_eq!(divide(&before, &after, 2, true).storage, 0.0);
     }
 }

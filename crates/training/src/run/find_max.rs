@@ -135,7 +135,7 @@ impl AcceleratorFinder<'_> {
     /// The exit code of a search that ended with `report`, which is at `saved`.
     ///
     /// # Errors
-    /// With exit code 6 if not even one accelerator meets the threshold, 5 if storage failed, 130
+    /// With exit code 6 if storage does not even feed one accelerator, 5 if storage failed, 130
     /// if the user stopped it.
     pub fn ended(&self, report: &TrainReport, saved: Option<&Path>) -> Result<(), Failure> {
         let find = &self.trials.find;
@@ -154,7 +154,8 @@ impl AcceleratorFinder<'_> {
                 Err(failure.with_help(format!("`{command} --resume {path}` continues")))
             }
             Ending::Failed(note) => Err(Failure::of_run(note, &kept(saved))),
-            Ending::Complete if find.largest > 0 => Ok(()),
+            // A limit of this host is no verdict on storage.
+            Ending::Complete if find.largest > 0 || find.is_lower_bound => Ok(()),
             Ending::Complete => {
                 let au = find
                     .answer()

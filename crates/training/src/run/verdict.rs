@@ -1,5 +1,6 @@
 //! Explains AU in one sentence with the supporting figures.
 
+use std::collections::BTreeMap;
 use std::ops::Add;
 
 use crate::plan::train_plan::TrainPlan;
@@ -14,6 +15,8 @@ const NEAR_CEILING_POINTS: f64 = 3.0;
 /// If storage or host causes more than this share of the waiting, it is the bound; if neither does,
 /// it is both.
 const DECISIVE_SHARE: f64 = 0.6;
+/// A host is late if it comes last at more of the steps than in turns, by this share of them.
+const BEYOND_TURNS: f64 = 0.3;
 /// Smaller values are displayed as 0.00 s.
 const LEAST_SECONDS: f64 = 0.005;
 
@@ -53,7 +56,24 @@ pub fn verdict(
             ),
         };
     }
-    Verdict { limited_by: bound, sentence: sentence(bound, plan, epochs, mean, &sum(epochs)) }
+    let late = last_host(epochs).filter(|_| au < COMPUTE_BOUND_PERCENT).map(|(name, share)| {
+        format!("; {name} was the last of the hosts at {:.0} % of the steps", 100.0 * share)
+    });
+    let sentence = sentence(bound, plan, epochs, mean, &sum(epochs));
+    Verdict { limited_by: bound, sentence: format!("{sentence}{}", late.unwrap_or_default()) }
+}
+
+/// The host that came last at many more of the steps than its turn, and at which share of them.
+fn last_host<'a>(epochs: &[&'a EpochReport]) -> Option<(&'a str, f64)> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for host in epochs.iter().flat_map(|epoch| &epoch.hosts) {
+        *counts.entry(&host.name).or_default() += host.slowest;
+    }
+    let steps: u64 = counts.values().sum();
+    let (name, last) = counts.iter().max_by_key(|(_, last)| **last)?;
+    let share = *last as f64 / steps.max(1) as f64;
+    let turn = (counts.len() as f64).recip();
+    (counts.len() > 1 && share > turn + BEYOND_TURNS).then_some((*name, share))
 }
 
 /// The main cause of waiting over `epochs`, whatever storage they read from.

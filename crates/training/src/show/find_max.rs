@@ -53,11 +53,13 @@ fn answer(report: &TrainReport, find: &FindMax) -> Answer {
     };
     let count = format!("{} {meet} {what}{ahead}", counted(find.largest.into(), "accelerator"));
     let not_one = format!("not even one accelerator meets {what}");
-    let complete = if find.largest == 0 {
-        let au = last.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent));
+    let au = last.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent));
+    let limit = find.limited_by.unwrap_or(Limit::Nothing).name();
+    let complete = if find.largest == 0 && find.is_lower_bound {
+        format!("limited by {limit}, so what storage feeds is unknown; {not_one}{au}")
+    } else if find.largest == 0 {
         format!("{not_one}{au}")
     } else if find.is_lower_bound {
-        let limit = find.limited_by.unwrap_or(Limit::Nothing).name();
         let least = least_on_read_ahead(find)
             .map_or(String::new(), |least| format!(" ({least} met it only by prefetched samples)"));
         format!("at least {count}: {limit} ended the search before the storage did{least}")

@@ -30,7 +30,7 @@ const SCORED_MEAN: &str = "mean of all scored runs";
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
 /// Paths of the record columns: paths with `/` are in the epoch, all further ones in the report.
-pub const RECORDS: [(&str, &str); 38] = [
+pub const RECORDS: [(&str, &str); 39] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -69,6 +69,7 @@ pub const RECORDS: [(&str, &str); 38] = [
     ("requests", "/object_store/requests"),
     ("retries", "/object_store/retries"),
     ("retries_after_loss", "/object_store/retries_after_loss"),
+    ("tags", "tags"),
 ];
 
 /// The result of a run, or of a search with this answer.

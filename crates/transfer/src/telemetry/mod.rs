@@ -59,6 +59,18 @@ pub fn thread_cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
+/// How long the threads of this process have been ready to run without a CPU so far, in seconds: other
+/// programs or threads had the CPUs, or a quota was used up. 0 where the kernel does not count it.
+pub fn cpu_wait_seconds() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let waited = tasks.filter_map(|task| {
+        // Time on a CPU, time without one in nanoseconds, turns (Documentation/scheduler).
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    waited.sum::<u64>() as f64 / 1e9
+}
+
 /// Resource usage of this process or its children, from the kernel.
 fn usage(whose: libc::c_int) -> libc::rusage {
     // SAFETY: rusage is plain integers, for which all zeroes is a valid value; the kernel fills it
@@ -88,5 +100,6 @@ mod tests {
         }
         assert!(CpuTimes::of_process().total_seconds() > start.total_seconds());
         assert!(peak_rss_bytes() > 1 << 20);
+        assert!((0.0..1e6).contains(&cpu_wait_seconds()));
     }
 }

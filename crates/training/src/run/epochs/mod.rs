@@ -16,7 +16,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, Series};
 use stormlp_core::transport::DeviceId;
 use stormlp_transfer::AcceleratorSet;
-use stormlp_transfer::telemetry::{CpuTimes, Instruments};
+use stormlp_transfer::telemetry::{self, CpuTimes, Instruments};
 use stormlp_transfer::thread_group::guarded;
 
 use self::runner::{Cut, OnEpoch, Runner, has_failed};
@@ -94,7 +94,6 @@ pub(super) fn run(
         writer,
         written: Vec::new(),
         storage,
-        held_back: !storage.impairments().is_empty(),
         thread_group,
         hosts,
         own,
@@ -420,17 +419,11 @@ impl<'a> Runner<'a> {
             bytes: if self.plan.is_null() { 0 } else { shared.bytes() },
             device: self.devices.counters(),
             cpu: CpuTimes::of_process(),
+            cpu_wait_seconds: Some(telemetry::cpu_wait_seconds()),
         }
     }
 
     fn divide(&self, before: &Reading, after: &Reading) -> WaitingSeconds {
-        let threads = self.thread_group.threads;
-        // While throttled reads wait, the device is idle.
-        let as_seen = |reading: &Reading| Reading {
-            device: reading.device.filter(|_| !self.held_back),
-            ..*reading
-        };
-        let (before, after) = (as_seen(before), as_seen(after));
-        attribution::divide(&before, &after, threads, self.plan.is_null())
+        attribution::divide(before, after, self.thread_group.threads, self.plan.is_null())
     }
 }

@@ -57,8 +57,6 @@ pub(super) struct Runner<'a> {
     /// Checkpoints of the current phase.
     pub(super) written: Vec<WrittenCheckpoint>,
     pub(super) storage: &'a dyn Storage,
-    /// Whether storage is deliberately throttled.
-    pub(super) held_back: bool,
     pub(super) thread_group: ThreadGroup,
     pub(super) hosts: Option<&'a Hosts>,
     /// The accelerators of this host.
