@@ -63,6 +63,11 @@ pub fn plain(value: &Value) -> String {
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map_or(String::new(), |n| n.to_string())
         }
+        // Tags.
+        Value::Object(fields) => {
+            let words = fields.iter().map(|(key, value)| format!("{key}={}", plain(value)));
+            words.collect::<Vec<String>>().join(" ")
+        }
         other => other.to_string(),
     }
 }
@@ -80,5 +85,6 @@ mod tests {
             assert_eq!(field(&value), text);
         }
         assert_eq!(field(&Value::Null), "");
+        assert_eq!(field(&serde_json::json!({"lab": "2", "ssd": "new"})), "lab=2 ssd=new");
     }
 }

@@ -23,7 +23,7 @@ use stormlp_show::{hosts, objects, storage, telemetry};
 
 /// JSON pointers to the columns of the records: with a leading `/` into the save or restore,
 /// otherwise into the report.
-pub const RECORDS: [(&str, &str); 41] = [
+pub const RECORDS: [(&str, &str); 42] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -65,6 +65,7 @@ pub const RECORDS: [(&str, &str); 41] = [
     ("requests", "/object_store/requests"),
     ("retries", "/object_store/retries"),
     ("retries_after_loss", "/object_store/retries_after_loss"),
+    ("tags", "tags"),
 ];
 
 /// The document of a run.

@@ -10,7 +10,7 @@ use crate::report::{KvcacheReport, TrialResult, nothing};
 
 /// JSON pointers to the columns of the records: with a leading `/` into the trial, otherwise into
 /// the report.
-pub const RECORDS: [(&str, &str); 61] = [
+pub const RECORDS: [(&str, &str); 62] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -72,6 +72,7 @@ pub const RECORDS: [(&str, &str); 61] = [
     ("fed_servers", "/fed_servers"),
     ("fed_from_memory", "/fed_from_memory"),
     ("chunks_waiting", "/prompts/waiting"),
+    ("tags", "tags"),
 ];
 
 /// The records of a report.

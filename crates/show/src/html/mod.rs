@@ -192,16 +192,17 @@ impl HtmlPage<'_> {
         for group in &sheet.groups {
             self.group(group);
         }
+        let mut first = "Results";
         for section in &document.sections {
-            let title = match section.title.as_str() {
-                "" => "Results",
-                title => title,
-            };
             let summary = section.summary();
             let tables = section.table.iter().chain(&summary);
             if tables.clone().count() + section.facts.0.len() + section.lines.len() == 0 {
                 continue;
             }
+            let title = match section.title.as_str() {
+                "" => std::mem::take(&mut first),
+                title => title,
+            };
             self.begin(title);
             tables.for_each(|table| self.text.table(title, table));
             self.text.facts(&section.facts);
@@ -225,7 +226,9 @@ impl HtmlPage<'_> {
     /// Opens a section with its title.
     fn begin(&mut self, title: &str) {
         self.text.push("<section>\n");
-        self.text.element(&format!("h{}", self.level + 1), "", title);
+        if !title.is_empty() {
+            self.text.element(&format!("h{}", self.level + 1), "", title);
+        }
     }
 
     fn facts(&mut self, title: &str, facts: &Facts) {
