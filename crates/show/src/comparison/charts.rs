@@ -18,7 +18,7 @@ impl Comparison {
             let interval = one.interval?.map(|percent| 100.0 + percent);
             let name = if several { &*one.name } else { one.figure };
             let estimate = 100.0 + one.change_percent?;
-            (interval[1] <= LONGEST)
+            (interval[0] >= 0.0 && interval[1] <= LONGEST)
                 .then(|| Bar { interval: Some(interval), ..Bar::one(name, estimate) })
         };
         let what = format!("{candidate} as a share of {baseline}");

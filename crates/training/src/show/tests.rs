@@ -172,3 +172,23 @@ fn what_v3_reads_and_discards_is_said() {
     report.plan.prewarm = true;
     assert!(said(&report));
 }
+
+#[test]
+fn a_search_that_this_host_limits_is_no_verdict_on_storage() {
+    use crate::plan::find_max::{FindMax, Limit};
+    let headline = |limit| {
+        let mut report = report();
+        let find = FindMax {
+            smallest_failing: Some(1),
+            is_lower_bound: limit != Limit::Storage,
+            limited_by: Some(limit),
+            ..FindMax::begun(1)
+        };
+        report.results.find_max = Some(find);
+        document(&report).headline
+    };
+    let of_host = headline(Limit::Client);
+    assert!(of_host.starts_with("limited by this host, so what storage feeds is unknown"));
+    let of_storage = headline(Limit::Storage);
+    assert!(of_storage.starts_with("not even one accelerator"), "{of_storage}");
+}

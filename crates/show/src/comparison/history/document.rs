@@ -16,7 +16,7 @@ use crate::records::Records;
 /// Maximum number of changes in a table; the JSON lists all.
 const MOST_CHANGES: usize = 12;
 /// A change of a figure.
-type Row<'a> = (&'a Tracked, &'a Change);
+type TrackedChange<'a> = (&'a Tracked, &'a Change);
 /// A shorter series is drawn over hours.
 const FEWEST_DAYS: f64 = 2.0;
 const SECONDS_AN_HOUR: f64 = 3600.0;
@@ -134,25 +134,26 @@ impl History {
     }
 
     fn changes(&self, rows: &[(&Tracked, &Change)]) -> Section {
-        let tags = |row: &Row<'_>| self.reports[row.1.report].tags.clone();
+        let tags = |row: &TrackedChange<'_>| self.reports[row.1.report].tags.clone();
         // The name of a single subject is redundant.
         let is_one = rows.iter().all(|(figure, _)| figure.subject == rows[0].0.subject);
-        let name =
-            |row: &Row<'_>| if is_one { row.0.figure.to_string() } else { row.0.name.clone() };
-        let value = |row: &Row<'_>, value| Quantity::neutral(value, row.0.unit);
+        let name = |row: &TrackedChange<'_>| {
+            if is_one { row.0.figure.to_string() } else { row.0.name.clone() }
+        };
+        let value = |row: &TrackedChange<'_>, value| Quantity::neutral(value, row.0.unit);
         let columns = vec![
-            word("since", 0, |row: &Row<'_>| self.moment(&row.1.started_at)),
+            word("since", 0, |row: &TrackedChange<'_>| self.moment(&row.1.started_at)),
             word("figure", 0, name),
-            word("unit", 1, |row: &Row<'_>| row.0.unit),
-            number("before", 1, |row: &Row<'_>| value(row, row.1.before)),
-            number("after", 1, |row: &Row<'_>| value(row, row.1.after)),
-            number("change", 0, |row: &Row<'_>| signed(row.1.change_percent)).leading(),
-            word("between", 0, |row: &Row<'_>| ends(row.1.interval)),
-            word("verdict", 0, |row: &Row<'_>| over_time(row.1.verdict)).leading(),
+            word("unit", 1, |row: &TrackedChange<'_>| row.0.unit),
+            number("before", 1, |row: &TrackedChange<'_>| value(row, row.1.before)),
+            number("after", 1, |row: &TrackedChange<'_>| value(row, row.1.after)),
+            number("change", 0, |row: &TrackedChange<'_>| signed(row.1.change_percent)).leading(),
+            word("between", 0, |row: &TrackedChange<'_>| ends(row.1.interval)),
+            word("verdict", 0, |row: &TrackedChange<'_>| over_time(row.1.verdict)).leading(),
             word("tags", 2, tags).when(rows.iter().any(|row| !tags(row).is_empty())),
-            word("report", 3, |row: &Row<'_>| row.1.file.clone()),
+            word("report", 3, |row: &TrackedChange<'_>| row.1.file.clone()),
         ];
-        let key = |row: &Row<'_>| format!("{} {}", row.1.report, row.0.name);
+        let key = |row: &TrackedChange<'_>| format!("{} {}", row.1.report, row.0.name);
         let table = Table::of(rows.iter().copied().take(MOST_CHANGES), key, columns);
         let left = rows.len().saturating_sub(MOST_CHANGES);
         Section {
