@@ -423,7 +423,7 @@ mod tests {
     fn a_falling_rate_is_reported_with_its_amount() {
         let halves = (0..40).map(|i| if i < 20 { 100 + i % 3 } else { 70 + i % 3 });
         let warning = drift_of(halves, None).map(|warning| warning.fact);
-        let told = "0.986 GiB/s for the first 1.97 GiB, then 0.693 GiB/s";
+        let told = "0.986 GiB/s for the first 1.97 GiB, then 0.694 GiB/s";
         assert_eq!(warning.as_deref(), Some(told));
         let slowly = (0..40).map(|i| 100 - i / 2 + i % 3);
         assert!(drift_of(slowly, None).is_some());
