@@ -101,8 +101,8 @@ def print_figures(answers):
             if answer["work"] == work:
                 of[answer["kind"]].append(answer)
         same, tenth = of["same"], of["tenth"]
-        wrong = sum(one["verdict"] in ("improved", "regressed") for one in same)
-        found = sum(one["throughput"] == "regressed" for one in tenth)
+        wrong = sum(one["verdict"] in ("better", "worse") for one in same)
+        found = sum(one["throughput"] == "worse" for one in tenth)
         most = f"{100 * bound(wrong, len(same)):.1f} %" if same else ""
         pairs = statistics.median([one["pairs"] for one in same + tenth] or [math.nan])
         widths = [(one["interval"][1] - one["interval"][0]) / 2 for one in same + tenth]

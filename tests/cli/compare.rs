@@ -62,7 +62,11 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let folder = folder.path();
     sets(folder);
     let text = stdout(compare(folder, "a1 a2 a3 -- b1 b2 b3").success());
-    assert!(last_line(&text, 0).starts_with("regressed: throughput is 10.0 % lower"), "{text}");
+    assert!(
+        last_line(&text, 0)
+            .starts_with("candidate is slower than baseline: throughput is 10.0 % lower"),
+        "{text}"
+    );
     assert!(text.contains("-10.0 %") && text.contains("over 3 and 3 independent runs"), "{text}");
     let said = stderr(compare(folder, "--fail-on-regression 5 a1 a2 a3 -- b1 b2 b3").code(7));
     assert!(said.contains("got worse by 5 % or more"), "{said}");
@@ -92,7 +96,10 @@ fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let page = fs::read_to_string(folder.join("c.md")).unwrap();
     assert!(page.starts_with("### cannot tell: "), "{page}");
     let page = stdout(compare(folder, "--format html a1 a2 a3 -- b1 b2 b3").success());
-    assert!(page.starts_with("<!") && page.contains("regressed: "), "{page}");
+    assert!(
+        page.starts_with("<!") && page.contains("candidate is slower than baseline: "),
+        "{page}"
+    );
     assert!(page.contains("<p class=\"origin\">stormlp compare on "), "{page}");
 }
 

@@ -99,7 +99,10 @@ fn a_slower_command_regressed_and_fails_on_request() {
     assert!(said.contains("pair 1 of at most 15: throughput is "), "{said}");
     assert!(said.contains("pair 5 of at most 15: ") && said.contains("(between -"), "{said}");
     let text = stdout(compare(folder, LESS, FULL, "--fail-on-regression 5").success());
-    assert!(last_line(&text, 0).starts_with("improved: throughput is "), "{text}");
+    assert!(
+        last_line(&text, 0).starts_with("candidate is faster than baseline: throughput is "),
+        "{text}"
+    );
     assert!(text.contains("5 of at most 15 pairs of runs"), "{text}");
     // Certainly 3 % worse, and still less than the smallest change that matters.
     let slightly = "sh fake 966000000";
@@ -112,7 +115,10 @@ fn a_slower_command_regressed_and_fails_on_request() {
     let screen = stdout(narrow.assert().success());
     assert!(screen.lines().count() <= 24, "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
-    assert!(screen.lines().any(|line| line.starts_with("regressed: ")), "{screen}");
+    assert!(
+        screen.lines().any(|line| line.starts_with("candidate is slower than baseline: ")),
+        "{screen}"
+    );
 }
 
 #[test]

@@ -138,9 +138,15 @@ impl Comparison {
             (verdict, first) => {
                 let rest = [(Verdict::Regressed, "worse"), (Verdict::Improved, "better")];
                 let rest = rest.into_iter().filter_map(|(of, word)| self.rest(of, word, first));
+                let word = match first.map(|one| one.verdict) {
+                    Some(Verdict::Improved) => "faster",
+                    Some(Verdict::Regressed) => "slower",
+                    _ => verdict.words(),
+                };
                 let first = first.map(|one| known(&self.briefly(one)));
                 let parts: Vec<String> = first.into_iter().chain(rest).collect();
-                format!("{}: {}", verdict.words(), parts.join("; "))
+                let [baseline, candidate] = &self.names;
+                format!("{candidate} is {word} than {baseline}: {}", parts.join("; "))
             }
         }
     }

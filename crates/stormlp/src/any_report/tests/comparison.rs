@@ -76,7 +76,7 @@ fn sets_of_runs_are_distinguished_by_their_variation() {
     assert!((throughput.change_percent.unwrap() + 10.0).abs() < 0.1);
     assert_eq!(slower.regressions(5.0).len(), 2, "{slower:?}");
     assert_eq!(slower.regressions(50.0), Vec::<&Compared>::new());
-    let first = "regressed: throughput is 10.0 % lower (between -";
+    let first = "candidate is slower than baseline: throughput is 10.0 % lower (between -";
     assert!(slower.sentence.starts_with(first), "{}", slower.sentence);
     assert!(slower.sentence.ends_with("; 2 of 6 figures got worse, CPU time by 11.1 %"));
     let text = shown(&slower);
