@@ -204,7 +204,8 @@ impl HtmlPage<'_> {
                 title => title,
             };
             self.begin(title);
-            tables.for_each(|table| self.text.table(title, table));
+            let name = if title.is_empty() { "Results" } else { title };
+            tables.for_each(|table| self.text.table(name, table));
             self.text.facts(&section.facts);
             self.text.list("", &section.lines);
             self.text.push("</section>\n");
