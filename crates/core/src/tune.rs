@@ -118,10 +118,10 @@ fn parse<'a, T: Args>(settings: impl Iterator<Item = &'a str>) -> Result<T, clap
     let settings: Vec<&str> = joined.iter().map(String::as_str).collect();
     if settings.contains(&"help") {
         let listed = keys::<T>().render_help().to_string().replace("  --", "  ");
-        return Err(clap::Error::raw(
-            ErrorKind::DisplayHelp,
-            format!("Keys of --tune KEY=VALUE:\n{}\n", listed.trim_end()),
-        ));
+        let page = format!("Keys of --tune KEY=VALUE:\n{}\n", listed.trim_end());
+        // A help of clap's own: a raw error would be printed as one, with a usage.
+        let asked = Command::new(TUNE).no_binary_name(true).override_help(page);
+        asked.try_get_matches_from(["--help"])?;
     }
     if let Some(bare) = settings.iter().find(|setting| !setting.contains('=')) {
         return Err(refused(format!("`{bare}` is not KEY=VALUE"), &keys::<T>()));
@@ -217,5 +217,6 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("  batch <N>") && text.contains("[default: 4]"), "{text}");
         assert!(!text.contains("--batch"), "{text}");
+        assert!(text.starts_with("Keys of --tune KEY=VALUE:\n"), "it is no error: {text}");
     }
 }

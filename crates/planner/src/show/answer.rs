@@ -57,7 +57,7 @@ fn setup(answer: &SizingAnswer, hosts: u32, devices: u32) -> String {
         (None, 1) if model.has_objects() => "this object store".to_string(),
         (None, devices) => counted(u64::from(devices), unit(answer)),
     };
-    let each = if model.is_per_host { " each" } else { "" };
+    let each = if model.is_per_host && hosts > 1 { " each" } else { "" };
     format!("{} with {storage}{each}", counted(u64::from(hosts), "host"))
 }
 
