@@ -22,8 +22,7 @@ pub struct SizingRequest {
     #[arg(value_name = "WORKLOAD")]
     pub workload: Option<String>,
 
-    /// Figures such as 4x:read=14.5GB/s,latency=80us, a drive (list shows all), or a report of
-    /// `stormlp gds`
+    /// Figures such as 4x:read=14.5GB/s,latency=80us, a drive, list for all drives, or a report
     #[arg(long, value_name = "STORAGE")]
     pub storage: Option<String>,
 
@@ -31,7 +30,7 @@ pub struct SizingRequest {
     #[arg(long, value_name = "NAME")]
     pub accelerator: Option<String>,
 
-    /// Number of accelerators on all hosts together [default: the maximum that storage feeds]
+    /// Number of accelerators on all hosts together [default: the maximum]
     #[arg(short = 'n', long, value_name = "N",
         value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)))]
     pub accelerators: Option<u32>,
@@ -60,17 +59,15 @@ pub struct SizingRequest {
     #[arg(long, value_name = "N|NAMES", value_parser = host_count, help_heading = "Hosts")]
     pub hosts: Option<u32>,
 
-    /// Memory, CPUs, maximum read rate and accelerators of one host, or some of these, such as
-    /// memory=1TiB,cpus=104,read=30GB/s,accelerators=8 [default: this host's memory, read=20GiB/s]
+    /// Each host, such as memory=1TiB,cpus=104,read=30GB/s,accelerators=8 [default: memory of this one]
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Hosts")]
     pub host: Option<HostSpec>,
 
-    /// Overhead of MLPerf's Python client: dlio (built-in estimate), none, FILE from `stormlp
-    /// calibrate-dlio` or `train --path null`, or step=0.7ms,gib=0.9s [default: none]
+    /// Overhead of MLPerf's Python client: FILE of calibrate-dlio, dlio, none, or step=0.7ms,gib=0.9s
     #[arg(long, value_name = "OVERHEAD", help_heading = "Hosts")]
     pub client_overhead: Option<Overhead>,
 
-    /// Checkpoint size, or a model such as llama3-70b [default: the workload's checkpoint, if any]
+    /// Checkpoint size, or a model such as llama3-70b [default: the workload's]
     #[arg(long, value_name = "SIZE|MODEL", help_heading = "Checkpoints")]
     pub checkpoint: Option<String>,
 

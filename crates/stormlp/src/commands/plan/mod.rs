@@ -27,16 +27,15 @@ use stormlp_hosts::session::Session;
 Examples:
   stormlp plan unet3d --storage 4x:read=14.5GB/s,latency=80us --host memory=1TiB
       how many H100s four such drives feed on one host, and what limits them
-  stormlp plan resnet50 -n 4096 --storage solidigm-d5-p5336,link=25GB/s --host accelerators=8
-      the hosts and drives that 4096 accelerators need
-  stormlp plan unet3d --storage stormlp-results/gds-matrix-20261121-101502 --checkpoint llama3-70b
-                      --mtbf 12h --output plan.html
-      storage measured by `stormlp gds`; the best checkpoint interval; a page with charts
+  stormlp plan resnet50 -n 512 --storage solidigm-d5-p5336 --host accelerators=8
+      the hosts and drives that 512 accelerators need
+  stormlp plan unet3d --storage REPORT --checkpoint llama3-70b --mtbf 12h
+      storage as `stormlp gds` measured it, and the best checkpoint interval
 
-Storage: [Nx:|Nx/host:]KEY=VALUE,… or [Nx:]DRIVE[,KEY=VALUE,…]; keys of a drive: read write iops
-write-iops latency queue; of all: stripe; of each host: link round-trip cache readahead; of an object
-store: connection connections. Nothing is measured: every result is a prediction. The exit code is 0
-whatever AU is. See docs/sizing.md."
+STORAGE is [Nx:]KEY=VALUE,… or [Nx:]DRIVE[,KEY=VALUE,…], with Nx/host: for drives in each host. Keys \
+of a drive: read write iops write-iops latency queue; of all: stripe; of a host: link round-trip cache \
+readahead; of an object store: connection connections. Every result is a prediction; the exit code is \
+0 whatever AU is. See docs/sizing.md."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
