@@ -21,7 +21,7 @@ use stormlp_hosts::session::Session;
     allow_negative_numbers = true,
     after_help = "\
 Examples:
-  stormlp datasize unet3d                     for one H100 and this host's memory
+  stormlp datasize unet3d                     one H100, this host's memory
   stormlp datasize unet3d -n 16 --hosts 2 --host memory=512GiB
   stormlp datasize resnet50 -n 8 --edition 1.0 --format json"
 )]
