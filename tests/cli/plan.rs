@@ -69,8 +69,8 @@ fn a_requested_number_is_shown_with_its_needs() {
         rows.iter().map(|row| (row["row"].as_str().unwrap(), numbers(row))).collect();
     assert_eq!(rows, [("asked", [7, 1, 1]), ("largest", [2, 1, 1]), ("needed", [7, 1, 3])]);
     let page = stdout(plan(&format!("{words} {SHORT}")).success());
-    let answer = "\nunet3d: 7 h100 need 1 host with 3 drives; 1 host with 1 drive feeds at most 2";
-    assert!(page.contains(answer), "{page}");
+    let needs = "\nunet3d: 7 h100 need 1 host with 3 drives; 1 host with 1 drive feeds at most 2";
+    assert!(page.contains(needs), "{page}");
     assert!(!page.contains("By number of"), "tables are among the details: {page}");
     let all = stdout(plan(&format!("{words} {SHORT} --details")).success());
     assert!(all.contains("By number of drives") && all.contains("Assumptions"), "{all}");
