@@ -195,7 +195,7 @@ fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
         assert!(text.starts_with(start) && text.ends_with('\n'), "{file}: {text}");
     }
     let said = refused(place, "report show results/gds --output page", 2);
-    assert!(said.contains("not that of a format"), "{said}");
+    assert!(said.contains("not a format's"), "{said}");
     let said = refused(place, "report show results/gds --output none/a.html", 4);
     assert!(said.contains("--output none/a.html: folder none does not exist"), "{said}");
     fs::create_dir(place.join("a.html")).unwrap();
