@@ -337,6 +337,9 @@ pub struct HostFacts {
     /// Memory that this process may use by its cgroup or `ulimit -v`, in bytes, if less than the
     /// physical memory.
     pub memory_limit_bytes: Option<u64>,
+    /// Limits of the control group on CPU time and block devices: `0.20 CPUs (cpu.max)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub group_limits: Vec<String>,
     /// Locked-memory limit of this process in bytes; `None` means unlimited.
     pub locked_memory_limit_bytes: Option<u64>,
     /// Limit on open files of this process.

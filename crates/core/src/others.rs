@@ -1,5 +1,7 @@
-//! Signs of other programs' load in the samples of a run: its figures then do not show the storage
-//! alone.
+//! Signs of other programs' load, and of limits of the control group, in the samples of a run: its
+//! figures then do not show the storage alone.
+
+use std::collections::BTreeMap;
 
 use crate::group::GroupFacts;
 use crate::report::{NamedSeries, Series};
@@ -14,6 +16,10 @@ const CPUS: f64 = 0.5;
 /// Device bytes beyond the run's, as a share of them, that count as other programs'. File systems
 /// move slightly more than requested.
 const DEVICE_SHARE: f64 = 0.05;
+/// A limit is in full use from this share of it on: the kernel grants it in slices.
+const FULL: f64 = 0.8;
+/// Minimum share of the time in which it is, to have held the run back.
+const MUCH: f64 = 0.2;
 /// Minimum number of whole intervals for which CPU time is meaningful: the kernel counts it in
 /// ticks.
 const FEWEST: usize = 5;
@@ -45,10 +51,44 @@ pub fn of_devices(devices: &str, beyond: u64, own: u64, whose: &str) -> Option<S
     })
 }
 
-/// One warning about all parts of a run; `None` without a sign. Device bytes are compared where the
+/// The limits of this process's control group that held the run back over `parts`, in words: those
+/// in full use for much of the time. `None` without any, or without telemetry.
+pub fn limits_in_force<'a>(parts: impl IntoIterator<Item = &'a Series>) -> Option<String> {
+    let mut used: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for series in parts {
+        let limits = series.tracks.iter().filter(|one| one.measure == Measure::LimitUsedShare);
+        for track in limits {
+            let (full, all) = used.entry(&track.of).or_default();
+            for (interval, share) in series.timed(&track.values).filter(|(_, s)| s.is_finite()) {
+                *all += interval.seconds;
+                *full += if share >= FULL { interval.seconds } else { 0.0 };
+            }
+        }
+    }
+    let used = used.iter().filter(|(_, (full, all))| *all > 0.0 && *full >= MUCH * *all);
+    let used =
+        used.map(|(name, (full, all))| format!("{name}, {:.0} % of the time", 100.0 * full / all));
+    let words: Vec<String> = used.collect();
+    (!words.is_empty())
+        .then(|| format!("the control group's limit was reached: {}", words.join("; ")))
+}
+
+/// The warning about them; it takes the place of guesses at other causes.
+pub fn limit_warning<'a>(parts: impl IntoIterator<Item = &'a Series>) -> Option<Warning> {
+    let fact = limits_in_force(parts)?;
+    let remedy = "raise it (docker --cpus, --device-read-bps; Kubernetes limits; systemd CPUQuota=, \
+                  IOReadBandwidthMax=): the figures show the limit, not the storage";
+    Some(Warning::new(WarningKind::GroupLimit, fact, remedy))
+}
+
+/// One warning about all parts of a run; `None` without a sign. Limits of the control group come
+/// first. Device bytes are compared where the
 /// path is `direct`: the page cache reads ahead and writes later. Processes that share a host
 /// cannot tell each other's load from other programs', so they do not warn.
 pub fn warning(parts: &[NamedSeries], direct: bool, group: Option<&GroupFacts>) -> Option<Warning> {
+    if let Some(limit) = limit_warning(parts.iter().map(|part| &part.series)) {
+        return Some(limit);
+    }
     let shares = |group: &GroupFacts| group.machines.iter().any(|machine| machine.ranks.len() > 1);
     if group.is_some_and(shares) {
         return None;
@@ -98,6 +138,24 @@ mod tests {
             ..Series::default()
         };
         NamedSeries { name: "run 1".to_string(), series }
+    }
+
+    #[test]
+    fn a_limit_of_the_control_group_comes_before_other_programs() {
+        let mut busy = part(1.5, 2);
+        let of = "reads of vda at 50.0 MB/s (io.max)".to_string();
+        let mut values = vec![0.97; 10];
+        values[0] = 0.1;
+        busy.series.tracks.push(Track { measure: Measure::LimitUsedShare, of, values });
+        let warning = warning(std::slice::from_ref(&busy), true, None).unwrap();
+        assert_eq!(warning.kind, WarningKind::GroupLimit);
+        assert_eq!(
+            warning.fact,
+            "the control group's limit was reached: reads of vda at 50.0 MB/s (io.max), 90 % of \
+             the time"
+        );
+        busy.series.tracks[1].values = vec![0.5; 10];
+        assert_eq!(limits_in_force([&busy.series]), None);
     }
 
     #[test]

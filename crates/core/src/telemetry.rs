@@ -132,6 +132,9 @@ pub enum Measure {
     MemoryAvailableBytes,
     /// Bytes in the host's page cache, at the end of the interval.
     PageCacheBytes,
+    /// Use of a limit of the control group: share of a device's rate, or of the time in which the
+    /// CPU quota was exhausted.
+    LimitUsedShare,
     /// Bytes received by a network interface or an RDMA port.
     NetworkReceivedBytes,
     /// Bytes sent by a network interface or an RDMA port.
@@ -177,7 +180,7 @@ impl Measure {
     /// How its values are derived.
     pub fn reading(self) -> Reading {
         match self {
-            Self::DeviceBusyShare | Self::DeviceInFlight => Reading::Seconds,
+            Self::DeviceBusyShare | Self::DeviceInFlight | Self::LimitUsedShare => Reading::Seconds,
             Self::MemoryAvailableBytes | Self::PageCacheBytes | Self::GpuBusyShare => {
                 Reading::Level
             }

@@ -29,6 +29,8 @@ pub enum WarningKind {
     HarnessBound,
     /// Other programs used the machine or its storage during the measurement.
     OthersLoad,
+    /// A limit of the control group held the run back.
+    GroupLimit,
     /// Throughput drifted over the run.
     NoSteadyState,
     /// Not a release build.
@@ -107,7 +109,7 @@ impl WarningKind {
         match self {
             Self::Changed | Self::Retried | Self::NotVerified => Rank::Vital,
             Self::PathFellBack | Self::PathNotProven | Self::NotDirect => Rank::Path,
-            Self::OthersLoad | Self::Impaired => Rank::Explains,
+            Self::GroupLimit | Self::OthersLoad | Self::Impaired => Rank::Explains,
             _ => Rank::Other,
         }
     }

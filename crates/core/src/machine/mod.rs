@@ -55,8 +55,6 @@ pub struct BuildFacts {
 pub struct ProcessorFacts {
     /// Online CPUs, in kernel notation: `0-63`.
     pub online: Fact<String>,
-    /// CPU quota of the control group, in CPUs; `None` without a quota.
-    pub quota_cpus: Option<f64>,
     /// The NUMA nodes.
     pub numa_nodes: Fact<Vec<NumaNode>>,
 }

@@ -5,7 +5,8 @@ use crate::plan::{MatrixPlan, Measurement, Reach};
 use stormlp_core::others::{self, REMEDY};
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// One warning that names all of others' load; `None` if there is no sign of any.
+/// One warning about the limits of the control group that were reached, else about all of others'
+/// load; `None` if there is no sign of any.
 pub(super) fn warning(
     plan: &MatrixPlan,
     reach: Option<Reach>,
@@ -16,7 +17,8 @@ pub(super) fn warning(
         of_cpus(measured),
     ];
     let signs: Vec<String> = signs.into_iter().flatten().collect();
-    (!signs.is_empty()).then(|| Warning::new(WarningKind::OthersLoad, signs.join("; "), REMEDY))
+    let load = || Warning::new(WarningKind::OthersLoad, signs.join("; "), REMEDY);
+    others::limit_warning([&measured.series]).or_else(|| (!signs.is_empty()).then(load))
 }
 
 /// Bytes that the devices moved beyond the cell's, in both directions. The page cache reads ahead

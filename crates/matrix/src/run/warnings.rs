@@ -7,6 +7,7 @@ use crate::report::FOR_THE_FIRST;
 use stormlp_core::change_points::change_points;
 use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
 use stormlp_core::operation::Direction;
+use stormlp_core::others::limits_in_force;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Series;
 use stormlp_core::stats::mean;
@@ -212,7 +213,7 @@ fn drift(measured: &Measurement) -> Option<Warning> {
     // during a sync.
     let whole = moving.min(series.interval_bytes.len().saturating_sub(1));
     let intervals = series.interval_bytes.get(1..whole)?;
-    if intervals.len() < 10 {
+    if intervals.len() < 10 || limits_in_force([series]).is_some() {
         return None;
     }
     let bytes: Vec<f64> = intervals.iter().map(|bytes| *bytes as f64).collect();

@@ -109,14 +109,13 @@ fn availability(name: &str, availability: &Availability, facts: &mut Facts) {
 fn host(machine: &Machine, facts: &mut Facts) {
     let (host, memory) = (&machine.host, &machine.memory);
     facts.add("CPU", &host.cpu_model);
-    let quota = machine
-        .processors
-        .quota_cpus
-        .map_or_else(String::new, |cpus| format!(", control group allows {cpus:.1}"));
     facts.add(
         "CPUs",
-        format!("{} usable (online: {}){quota}", host.cpus, shown(&machine.processors.online)),
+        format!("{} usable (online: {})", host.cpus, shown(&machine.processors.online)),
     );
+    if !host.group_limits.is_empty() {
+        facts.add("control group", format!("at most {}", host.group_limits.join("; ")));
+    }
     match &machine.processors.numa_nodes {
         Fact::Known(nodes) => {
             for node in nodes {

@@ -36,6 +36,7 @@ fn host() -> HostFacts {
         cpus: 96,
         memory_bytes: 2 * TIB,
         memory_limit_bytes: Some(512 * GIB),
+        group_limits: vec!["48.00 CPUs (cpu.max)".to_string()],
         open_files_limit: 1024,
         accelerators: vec![AcceleratorFacts {
             index: 0,
@@ -146,7 +147,6 @@ fn server() -> Machine {
         build: BuildFacts { target: "x86_64 gnu".into(), statically_linked: false },
         processors: ProcessorFacts {
             online: known("0-95"),
-            quota_cpus: Some(48.0),
             numa_nodes: Fact::Known(vec![NumaNode {
                 node: 0,
                 cpus: "0-95".into(),

@@ -149,7 +149,7 @@ const PERCENT: Amount = Amount::Level(0.01);
 
 /// All measures, except the ones shown only as means over requests. Neighbours with the same title
 /// share a chart.
-const DISPLAYS: [Display; 16] = {
+const DISPLAYS: [Display; 17] = {
     const fn display(
         measure: Measure,
         what: &'static str,
@@ -179,6 +179,7 @@ const DISPLAYS: [Display; 16] = {
         ),
         display(DeviceBusyShare, "busy", "%", PERCENT, "Block devices busy over time"),
         display(HostCpuSeconds, "CPU", "CPUs", Amount::Rate(1.0), ""),
+        display(LimitUsedShare, "in use", "%", PERCENT, ""),
         display(MemoryAvailableBytes, "memory available", "GiB", SIZE, MEMORY),
         display(PageCacheBytes, "page cache", "GiB", SIZE, MEMORY),
         display(NetworkReceivedBytes, "received", "MiB/s", RATE, NETWORK),

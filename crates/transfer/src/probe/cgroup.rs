@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlp_core::machine::Fact;
+
 use super::mounts::{Mount, mounts};
 use super::root::Root;
 
@@ -24,23 +26,96 @@ pub(crate) fn memory_limit_bytes(root: &Root) -> Option<u64> {
     v1.into_iter().chain(v2).min()
 }
 
-/// The CPU quota of this process in CPUs, if its group has one.
-pub(crate) fn cpu_quota(root: &Root) -> Option<f64> {
-    let v2 = lowest(root, Version::Two, |folder| {
-        let text = root.text(folder.join("cpu.max"));
-        let (quota, period) = text.known()?.split_once(' ')?;
-        ratio(quota.parse().ok()?, period.parse().ok()?)
-    });
-    let v1 = lowest(root, Version::One("cpu"), |folder| {
-        let quota = root.number(folder.join("cpu.cfs_quota_us"));
-        let period = root.number(folder.join("cpu.cfs_period_us"));
-        ratio(*quota.known()?, *period.known()?)
-    });
-    v1.into_iter().chain(v2).min_by(f64::total_cmp)
+/// A limit of this process's control group, or of a parent, on CPU time or a block device.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    /// In words: `0.20 CPUs (cpu.max)`, `reads of vda at 50.0 MB/s (io.max)`.
+    pub(crate) name: String,
+    /// The file with its use, the device's number there, and the key of the count.
+    used: (PathBuf, String, &'static str),
+    /// Seconds of the limit that each count stands for.
+    seconds: f64,
 }
 
-fn ratio(quota: f64, period: f64) -> Option<f64> {
-    (quota > 0.0 && period > 0.0).then(|| quota / period)
+impl Limit {
+    /// How long it has been in full use so far, in seconds: periods in which the CPU quota was
+    /// exhausted, or the time that the bytes or requests take at the limit.
+    pub(crate) fn used_seconds(&self, root: &Root) -> Option<f64> {
+        let (file, device, key) = &self.used;
+        Some(number(root.text(file).known()?, device, key)? * self.seconds)
+    }
+}
+
+/// For each limit of a block device: its words and unit, and the names of limit and use in
+/// version 2 and in version 1, where use has a file and a key.
+const OF_DEVICES: [(&str, &str, [&str; 2], [&str; 3]); 4] = [
+    ("reads of", "MB/s", ["rbps", "rbytes"], ["read_bps", "io_service_bytes", "Read"]),
+    ("writes to", "MB/s", ["wbps", "wbytes"], ["write_bps", "io_service_bytes", "Write"]),
+    ("reads of", "IOPS", ["riops", "rios"], ["read_iops", "io_serviced", "Read"]),
+    ("writes to", "IOPS", ["wiops", "wios"], ["write_iops", "io_serviced", "Write"]),
+];
+
+/// All limits on CPU time and block devices that apply to this process.
+pub(crate) fn limits(root: &Root) -> Vec<Limit> {
+    let mut found = Vec::new();
+    for (version, file) in [(Version::Two, "cpu.max"), (Version::One("cpu"), "cpu.cfs_quota_us")] {
+        for folder in folders(root, version) {
+            let Fact::Known(text) = root.text(folder.join(file)) else { continue };
+            let period = root.text(folder.join("cpu.cfs_period_us")).unwrap_or(String::new());
+            let words = format!("{text} {period}");
+            let values: Vec<f64> = words.split(' ').map_while(|word| word.parse().ok()).collect();
+            if let [quota, period, ..] = values[..]
+                && quota > 0.0
+                && period > 0.0
+            {
+                found.push(Limit {
+                    name: format!("{:.2} CPUs ({file})", quota / period),
+                    used: (folder.join("cpu.stat"), String::new(), "nr_throttled"),
+                    seconds: period / 1e6,
+                });
+            }
+        }
+    }
+    for (words, unit, [limit, used], [limit_1, used_1, key_1]) in OF_DEVICES {
+        let mut add =
+            |folder: &Path, file: &str, limit: &str, (used, key): (String, &'static str)| {
+                let text = root.text(folder.join(file)).unwrap_or(String::new());
+                for device in text.lines().filter_map(|line| line.split(' ').next()) {
+                    let key_of_limit = if limit.is_empty() { device } else { limit };
+                    let Some(most) = number(&text, device, key_of_limit) else { continue };
+                    let name = root.canonical(format!("/sys/dev/block/{device}"));
+                    let name = name.as_deref().and_then(Path::file_name).map_or_else(
+                        || device.to_string(),
+                        |name| name.to_string_lossy().into_owned(),
+                    );
+                    let shown = if unit == "IOPS" { most } else { most / 1e6 };
+                    found.push(Limit {
+                        name: format!("{words} {name} at {shown:.1} {unit} ({file})"),
+                        used: (folder.join(&used), device.to_string(), key),
+                        seconds: 1.0 / most.max(1.0),
+                    });
+                }
+            };
+        for folder in folders(root, Version::Two) {
+            add(&folder, "io.max", limit, ("io.stat".to_string(), used));
+        }
+        for folder in folders(root, Version::One("blkio")) {
+            let file = |name: &str| format!("blkio.throttle.{name}");
+            add(&folder, &file(&format!("{limit_1}_device")), "", (file(used_1), key_1));
+        }
+    }
+    found
+}
+
+/// The number after `key` in the line of `device`, or in any line if that is empty; its words are
+/// separated by blanks or `=`.
+fn number(text: &str, device: &str, key: &str) -> Option<f64> {
+    text.lines().find_map(|line| {
+        let mut words = line.split([' ', '=']);
+        let is_its = device.is_empty() || line.split(' ').next() == Some(device);
+        is_its.then(|| words.find(|word| *word == key)).flatten()?;
+        words.next()?.parse().ok()
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,9 +197,60 @@ mod tests {
             .file("proc/self/cgroup", "0::/slurm/job7")
             .file("sys/fs/cgroup/slurm/memory.max", "1073741824")
             .file("sys/fs/cgroup/slurm/job7/memory.max", "max")
-            .file("sys/fs/cgroup/slurm/job7/cpu.max", "150000 100000");
+            .file("sys/fs/cgroup/slurm/job7/cpu.max", "150000 100000")
+            .file("sys/fs/cgroup/slurm/job7/cpu.stat", "nr_periods 43\nnr_throttled 42")
+            .file("sys/fs/cgroup/slurm/cpu.max", "max 100000")
+            .file("sys/fs/cgroup/slurm/io.max", "254:0 rbps=50000000 wbps=max riops=max wiops=400")
+            .file("sys/fs/cgroup/slurm/io.stat", "8:0 rbytes=1\n254:0 rbytes=100000000 wios=8")
+            .folder("sys/devices/virtual/block/vda")
+            .link("sys/dev/block/254:0", "/sys/devices/virtual/block/vda");
         assert_eq!(memory_limit_bytes(&tree.root()), Some(1 << 30));
-        assert_eq!(cpu_quota(&tree.root()), Some(1.5));
+        assert_eq!(
+            used(&tree),
+            [
+                ("1.50 CPUs (cpu.max)".to_string(), Some(4.2)),
+                ("reads of vda at 50.0 MB/s (io.max)".to_string(), Some(2.0)),
+                ("writes to vda at 400.0 IOPS (io.max)".to_string(), Some(0.02)),
+            ]
+        );
+    }
+
+    /// The limits with their use.
+    fn used(tree: &Tree) -> Vec<(String, Option<f64>)> {
+        let root = tree.root();
+        let rounded = |seconds: f64| (seconds * 1e6).round() / 1e6;
+        let used = |limit: Limit| {
+            let seconds = limit.used_seconds(&root).map(rounded);
+            (limit.name, seconds)
+        };
+        limits(&root).into_iter().map(used).collect()
+    }
+
+    #[test]
+    fn limits_of_version_1_are_read_with_their_use() {
+        let throttle = |name: &str| format!("sys/fs/cgroup/blkio/blkio.throttle.{name}");
+        let tree = Tree::new()
+            .file(
+                "proc/self/mountinfo",
+                "35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                 36 31 0:33 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio",
+            )
+            .file("proc/self/cgroup", "4:cpu:/\n5:blkio:/")
+            .file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000")
+            .file("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000")
+            .file("sys/fs/cgroup/cpu/cpu.stat", "nr_periods 9\nnr_throttled 5\nthrottled_time 1")
+            .file(&throttle("read_bps_device"), "8:0 1000000")
+            .file(&throttle("io_service_bytes"), "8:0 Read 3000000\n8:0 Write 5\nTotal 3000005");
+        assert_eq!(
+            used(&tree),
+            [
+                ("0.20 CPUs (cpu.cfs_quota_us)".to_string(), Some(0.5)),
+                (
+                    "reads of 8:0 at 1.0 MB/s (blkio.throttle.read_bps_device)".to_string(),
+                    Some(3.0)
+                ),
+            ]
+        );
     }
 
     #[test]
@@ -137,7 +263,7 @@ mod tests {
             .file("proc/self/cgroup", "4:memory:/docker/abc\n1:cpu:/docker/abc")
             .file("sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912");
         assert_eq!(memory_limit_bytes(&tree.root()), Some(512 << 20));
-        assert_eq!(cpu_quota(&tree.root()), None);
+        assert!(limits(&tree.root()).is_empty());
     }
 
     #[test]

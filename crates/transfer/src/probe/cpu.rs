@@ -4,7 +4,6 @@ use rustix::thread::CpuSet;
 use stormlp_core::machine::{Fact, NumaNode, ProcessorFacts};
 use stormlp_core::placement::{CpuList, HostNode};
 
-use super::cgroup;
 use super::root::Root;
 
 /// The CPU's name from `/proc/cpuinfo`; ARM kernels do not provide it.
@@ -57,7 +56,6 @@ fn nodes_within(root: &Root, allowed: Option<&CpuList>) -> Vec<HostNode> {
 pub(crate) fn facts(root: &Root) -> ProcessorFacts {
     ProcessorFacts {
         online: root.text("/sys/devices/system/cpu/online"),
-        quota_cpus: cgroup::cpu_quota(root),
         numa_nodes: numa_nodes(root),
     }
 }

@@ -3,7 +3,7 @@
 //! No probe hangs or panics: a missing file makes a fact unknown, with the reason.
 
 mod block;
-mod cgroup;
+pub(crate) mod cgroup;
 mod cpu;
 mod device;
 mod direct;
@@ -71,6 +71,7 @@ fn gather(root: &Root, asked: Option<&CuFileProbe>) -> HostFacts {
         cpus: cpu::allowed(),
         memory_bytes,
         memory_limit_bytes: memory::limit_bytes(root).filter(|&l| l < memory_bytes),
+        group_limits: cgroup::limits(root).into_iter().map(|limit| limit.name).collect(),
         locked_memory_limit_bytes: memory::locked_limit_bytes(),
         open_files_limit: memory::open_files_limit(),
         io_uring: uring::availability(root),

@@ -9,7 +9,7 @@ use super::devices::BlockDevice;
 use super::gpu::{self, Gpus};
 use super::host::Host;
 use super::network::Port;
-use crate::probe::{self, root::Root};
+use crate::probe::{self, cgroup, root::Root};
 
 /// The metrics of a device, the host and a port, in reading order.
 const OF_DEVICE: [Measure; 8] = [
@@ -33,11 +33,13 @@ const OF_GPU: [Measure; gpu::VALUES] = [
 ];
 const OF_PORT: [Measure; 2] = [Measure::NetworkReceivedBytes, Measure::NetworkSentBytes];
 
-/// The devices, the host, the network and the GPUs of a run, with their counters held open.
+/// The devices, the host, the limits of the control group, the network and the GPUs of a run, with
+/// their counters.
 #[derive(Debug, Default)]
 pub struct Instruments {
     devices: Vec<BlockDevice>,
     host: Option<Host>,
+    limits: Vec<cgroup::Limit>,
     ports: Vec<Port>,
     gpus: Option<Gpus>,
     tracks: Vec<(Measure, String)>,
@@ -66,12 +68,12 @@ impl Instruments {
         let mut kinds = storage.iter().filter_map(|one| one.file_system.as_deref());
         let root = Root::system();
         let ports = if kinds.any(is_on_network) { Port::all(&root) } else { Vec::new() };
-        Self::of(devices, Host::open(&root), ports, Gpus::open(gpus))
+        Self::of(devices, (Host::open(&root), cgroup::limits(&root)), ports, Gpus::open(gpus))
     }
 
     fn of(
         devices: Vec<BlockDevice>,
-        host: Option<Host>,
+        (host, limits): (Option<Host>, Vec<cgroup::Limit>),
         ports: Vec<Port>,
         gpus: Option<Gpus>,
     ) -> Self {
@@ -85,13 +87,16 @@ impl Instruments {
         if host.is_some() {
             follow(&OF_HOST, "host");
         }
+        for limit in &limits {
+            follow(&[Measure::LimitUsedShare], &limit.name);
+        }
         for port in &ports {
             follow(&OF_PORT, &port.name);
         }
         for name in gpus.iter().flat_map(Gpus::names) {
             follow(&OF_GPU, name);
         }
-        Self { devices, host, ports, gpus, tracks }
+        Self { devices, host, limits, ports, gpus, tracks }
     }
 
     /// The maximum value for an interval of `seconds`: all CPUs for host time, which is counted in
@@ -133,6 +138,9 @@ impl Instruments {
                 [now.cpu_seconds, now.available_bytes, now.page_cache_bytes]
             }));
         }
+        let root = Root::system();
+        let used = |limit: &cgroup::Limit| limit.used_seconds(&root).unwrap_or(f64::NAN);
+        values.extend(self.limits.iter().map(used));
         for port in &self.ports {
             let (received, sent) = port.now().unwrap_or((f64::NAN, f64::NAN));
             values.extend([received, sent]);
