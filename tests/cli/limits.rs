@@ -13,7 +13,7 @@ fn shell(folder: &Path, line: &str) -> Output {
         .unwrap()
 }
 
-fn told(output: &Output) -> String {
+pub(crate) fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -154,11 +154,11 @@ os.execv(sys.argv[3], sys.argv[3:])
 const IO_URING_SETUP: u32 = 425;
 const CLONE3: u32 = 435;
 const OPENAT2: u32 = 437;
-const SMALL: &str =
+pub(crate) const SMALL: &str =
     "--params dataset.record_length_bytes=1000000 --params dataset.record_length_bytes_stdev=0";
 
 /// Runs the executable without a system call; `None` where there is no Python to arrange it.
-fn without(folder: &Path, call: u32, errno: i32, words: &str) -> Option<Output> {
+pub(crate) fn without(folder: &Path, call: u32, errno: i32, words: &str) -> Option<Output> {
     Command::new("python3")
         .current_dir(folder)
         .args(["-c", REFUSE, &call.to_string(), &errno.to_string()])

@@ -419,7 +419,7 @@ fn what_objects_cannot_do_is_refused() {
             "datagen unet3d --dir s3://bucket/d --files 2 --tune engine=uring",
             "--tune engine has no effect on objects",
         ),
-        ("datasize unet3d --dir s3://bucket/d", "objects cannot be used here"),
+        ("datasize unet3d --dir s3://bucket/d", "s3:// cannot be used here"),
         (
             "checkpoint llama3-8b --dir s3://bucket/c --fsync none",
             "--fsync has no effect on objects",

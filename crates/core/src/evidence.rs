@@ -23,7 +23,8 @@ pub enum DirectIo {
     NotAsked,
     /// Every file was opened with `O_DIRECT` and `fcntl(F_GETFL)` shows it still set.
     Honoured,
-    /// The file system refused it; the bytes went through the page cache.
+    /// The file system refused it, or is known to buffer what it accepts: the bytes went through a
+    /// cache.
     Refused,
 }
 

@@ -367,6 +367,9 @@ pub struct HostFacts {
     /// `CUDA_VISIBLE_DEVICES`, which hides GPUs from CUDA, if it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda_visible_devices: Option<String>,
+    /// Variables that change the libraries or the memory of this process: `LD_PRELOAD=x.so`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<String>,
     /// The NUMA nodes with the CPUs this process may use; empty if the kernel reports none.
     pub numa_nodes: Vec<HostNode>,
     /// For each path, whether it can run.

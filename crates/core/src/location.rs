@@ -99,20 +99,26 @@ pub fn names_object(path: &Path) -> bool {
 /// A folder or a prefix of objects, as typed.
 ///
 /// # Errors
-/// When it names objects that cannot exist.
+/// When it names objects that cannot exist, or is a URI of another kind.
 pub fn folder_or_prefix(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if names_object(&path) {
-        ObjectName::of(&path)?;
+    match names_object(Path::new(text)) {
+        true => ObjectName::of(Path::new(text)).map(|_| text.into()),
+        false => path_only(text),
     }
-    Ok(path)
 }
 
-/// A folder, where objects cannot be used.
-fn only_folder(path: PathBuf) -> Result<Location, String> {
-    match names_object(&path) {
-        true => Err("objects cannot be used here; name a folder".to_string()),
-        false => Ok(Location(path)),
+/// A path, as typed where objects cannot be used: `file:///p` is `/p`.
+///
+/// # Errors
+/// For any other URI, which would otherwise become a folder of that name.
+pub fn path_only(text: &str) -> Result<PathBuf, String> {
+    match text.split_once("://") {
+        Some(("file", path)) if path.starts_with('/') => Ok(path.into()),
+        Some(("direct", path)) => Err(format!("write {path}, and --path cpu for O_DIRECT")),
+        Some((scheme, _)) if !scheme.contains('/') => {
+            Err(format!("{scheme}:// cannot be used here; name a file or a mounted folder"))
+        }
+        _ => Ok(text.into()),
     }
 }
 
@@ -126,7 +132,7 @@ impl FromStr for Location {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        only_folder(text.into())
+        path_only(text).map(Self)
     }
 }
 
@@ -138,14 +144,10 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Location {
 
 /// Parsed from the command line as a path.
 impl clap::builder::ValueParserFactory for Location {
-    type Parser = clap::builder::TryMapValueParser<
-        clap::builder::PathBufValueParser,
-        fn(PathBuf) -> Result<Self, String>,
-    >;
+    type Parser = fn(&str) -> Result<Self, String>;
 
     fn value_parser() -> Self::Parser {
-        use clap::builder::TypedValueParser as _;
-        clap::builder::PathBufValueParser::new().try_map(only_folder)
+        |text| text.parse()
     }
 }
 
@@ -166,6 +168,21 @@ mod tests {
             assert!(of(name).is_err(), "{name}");
         }
         assert!("s3://data/x".parse::<Location>().is_err());
+    }
+
+    #[test]
+    fn a_uri_is_a_path_or_refused() {
+        let path = |text: &str| Ok(PathBuf::from(text));
+        for (typed, is) in [("file:///nvme/ckpt", "/nvme/ckpt"), ("a/b://c", "a/b://c")] {
+            assert_eq!((path_only(typed), folder_or_prefix(typed)), (path(is), path(is)));
+        }
+        for scheme in ["gs", "az", "http", "direct", "file", "hdfs"] {
+            let typed = format!("{scheme}://bucket/p");
+            assert!(path_only(&typed).is_err() && folder_or_prefix(&typed).is_err(), "{typed}");
+        }
+        let told = path_only("direct:///p").unwrap_err();
+        assert_eq!(told, "write /p, and --path cpu for O_DIRECT");
+        assert!(path_only("s3://data/x").is_err() && folder_or_prefix("s3://data/x").is_ok());
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn checking_cold_files_leaves_them_cold() {
     let entries = Disk.list(&train).unwrap();
     let files: Vec<_> = entries.iter().map(|e| train.join(&e.name)).collect();
     let cached = || -> u64 {
-        let of = |path: &std::path::PathBuf| Disk.residency(path).unwrap().cached_bytes;
+        let of = |path: &std::path::PathBuf| Disk.residency(path).unwrap().unwrap().cached_bytes;
         files.iter().map(of).sum()
     };
     for path in &files {

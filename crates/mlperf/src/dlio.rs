@@ -122,21 +122,21 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
     let summary = &run.summary;
     let text = |key: &str| summary[key].as_str().unwrap_or("unknown").to_string();
     facts.add("ran", format!("{} to {}", text("start"), text("end")));
-    let hosts = summary["num_hosts"].as_u64().unwrap_or(0);
     let memory: Vec<f64> = numbers(&summary["host_memory_GB"]);
-    facts.add(
-        "hosts",
-        format!(
-            "{}, first {}, {:.1} GiB of memory in total",
-            counted(hosts, "host"),
-            text("hostname"),
-            memory.iter().sum::<f64>()
-        ),
-    );
+    let gib = || format!("{:.1} GiB of memory in total", memory.iter().sum::<f64>());
+    let hosts = [
+        summary["num_hosts"].as_u64().map(|hosts| counted(hosts, "host")),
+        summary["hostname"].as_str().map(|name| format!("first {name}")),
+        (!memory.is_empty()).then(gib),
+    ];
+    let hosts: Vec<String> = hosts.into_iter().flatten().collect();
+    if !hosts.is_empty() {
+        facts.add("hosts", hosts.join(", "));
+    }
     if let Some(files) = summary["num_files_train"].as_u64().filter(|files| *files > 0) {
-        let samples = summary["num_samples_per_file"].as_u64().unwrap_or(0);
-        let each = counted(samples, "sample");
-        facts.add("data", format!("{}, {each} each", counted(files, "file")));
+        let samples = summary["num_samples_per_file"].as_u64();
+        let each = samples.map(|samples| format!(", {} each", counted(samples, "sample")));
+        facts.add("data", format!("{}{}", counted(files, "file"), each.unwrap_or_default()));
     }
     let metric = &summary["metric"];
     if let (Some(samples), Some(mib)) = (
@@ -154,7 +154,9 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
         }
     }
     let ranks = run.outputs.len().max(run.stats.len());
-    facts.add("files of", counted(ranks as u64, "rank"));
+    if ranks > 0 {
+        facts.add("files of", counted(ranks as u64, "rank"));
+    }
 }
 
 /// Whether stormlp's run includes the work of DLIO; checkpoint runs say only that they do.

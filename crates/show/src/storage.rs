@@ -7,14 +7,20 @@ use crate::document::Facts;
 
 /// Whether the majority of `bytes` came from the page cache. Low block device traffic proves it.
 /// High traffic does not prove the opposite, as it includes other processes' reads: so page cache
-/// residency before the run counts as well.
+/// residency before the run counts as well. A device without any traffic, although hardly anything was
+/// resident, does not count its traffic.
 pub fn is_from_memory(bytes: f64, device_bytes: Option<f64>, cached_share: Option<f64>) -> bool {
-    device_bytes.is_some_and(|device| device < bytes / 2.0)
+    let counts = |device: f64| device > 0.0 || cached_share.is_none_or(|share| share > 0.01);
+    device_bytes.is_some_and(|device| device < bytes / 2.0 && counts(device))
         || cached_share.is_some_and(|share| share > 0.5)
 }
 
-/// Adds a line for each storage used by the run, as far as the kernel reports it.
+/// Adds a line for each storage used by the run, as far as the kernel reports it, and what the
+/// environment changed.
 pub fn describe(host: &HostFacts, facts: &mut Facts) {
+    if !host.environment.is_empty() {
+        facts.add("environment", host.environment.join(" "));
+    }
     for (index, storage) in host.storage.iter().enumerate() {
         let words = words(storage);
         if !words.is_empty() {

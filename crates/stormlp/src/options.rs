@@ -1,7 +1,9 @@
 //! How help lists commands and options: commands in groups; `-h` the dozen options that people use,
 //! `--help` all.
 
+use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
+use stormlp_core::location::path_only;
 
 use crate::commands::deliver::{Format, formats_without, names_without};
 
@@ -85,7 +87,13 @@ fn groups(line: &Command) -> String {
 }
 
 /// Arranges the options of the command of this name.
-fn arranged_command(mut command: Command, name: &str) -> Command {
+fn arranged_command(command: Command, name: &str) -> Command {
+    // A URI is not a path; arguments that may name objects have a parser of their own.
+    let plain = format!("{:?}", ValueParser::path_buf());
+    let mut command = command.mut_args(|option| match format!("{:?}", option.get_value_parser()) {
+        parser if parser == plain => option.value_parser(path_only),
+        _ => option,
+    });
     let is_of_lane = LANES.contains(&name);
     let refused = match name {
         "compare" | "plan" => &Format::OF_REPORTS[..],
@@ -198,6 +206,18 @@ mod tests {
             assert!(!long.contains("gdsio,") && long.contains("csv, "), "{long}");
         }
         assert!(!help("compare", "--help").contains("svg ["));
+    }
+
+    #[test]
+    fn no_argument_makes_a_folder_of_a_uri() {
+        for words in
+            ["train unet3d --results-dir", "gds --resume", "clean", "doctor", "kvcache mlperf -d"]
+        {
+            let words: Vec<&str> = words.split(' ').chain(["gs://bucket/x"]).collect();
+            let line = ["stormlp"].into_iter().chain(words);
+            let error = cli::command().try_get_matches_from(line).unwrap_err().to_string();
+            assert!(error.contains("gs:// cannot be used here"), "{error}");
+        }
     }
 
     #[test]

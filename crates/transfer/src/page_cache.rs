@@ -6,23 +6,20 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use rustix::fs::Advice;
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TransferError;
+use crate::storage::services::{Told, unless_refused};
 
 /// `cachestat(2)`, Linux 6.5: the same number on every architecture.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// How residency was determined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// `cachestat(2)`.
-    Cachestat,
-    /// `mincore(2)` over a mapping.
-    Mincore,
-}
+/// Types of file systems above others: overlayfs, aufs, ecryptfs.
+const STACKED: [u64; 3] = [0x794c_7630, 0x6175_6673, 0xf15f];
+/// The type of FUSE.
+const FUSE: u64 = 0x6573_5546;
 
 /// How much of one or more files is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +28,6 @@ pub struct Residency {
     pub cached_bytes: u64,
     /// Bytes of the file.
     pub total_bytes: u64,
-    /// How it was determined.
-    pub method: Method,
 }
 
 impl Residency {
@@ -46,25 +41,15 @@ impl Residency {
         }
     }
 
-    /// The sum over several files; `None` without files, or if the residency of one is not known or
-    /// not told to this user.
+    /// The sum over several files; `None` without files, or if the residency of one is not known.
     ///
     /// # Errors
-    /// The first of the other errors.
+    /// The first one.
     pub(crate) fn sum(
         all: impl Iterator<Item = Result<Option<Self>, TransferError>>,
     ) -> Result<Option<Self>, TransferError> {
-        let mut sum: Option<Self> = None;
-        for told in all {
-            match told {
-                Err(error) if error.is_permission_denied() => return Ok(None),
-                told => {
-                    let Some(told) = told? else { return Ok(None) };
-                    sum = Some(sum.map_or(told, |sum| sum.plus(told)));
-                }
-            }
-        }
-        Ok(sum)
+        let all: Option<Vec<Self>> = all.collect::<Result<_, _>>()?;
+        Ok(all.and_then(|all| all.into_iter().reduce(Self::plus)))
     }
 
     /// The cached share, 0 to 1; 0 for an empty file.
@@ -89,25 +74,26 @@ struct Cachestat {
     recently_evicted_pages: u64,
 }
 
-/// The page cache residency of `file`.
+/// The page cache residency of `file`; `None` if the kernel does not report it, as for a file that
+/// cannot be mapped or that the user neither owns nor may write to, or if a FUSE server may have it in
+/// a cache of its own.
 ///
 /// # Errors
-/// When neither `cachestat` nor `mincore` works, as for a file that cannot be mapped, or one that
-/// the user neither owns nor may write to ([`TransferError::is_permission_denied`]).
-pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
+/// When it cannot be determined for another reason.
+pub fn residency(file: &File, path: &Path) -> Result<Option<Residency>, TransferError> {
     let fail = |source| TransferError::file("query the page cache of", path, source);
-    if !may_be_told(file, path).map_err(fail)? {
-        let why = "the kernel shows this only to users who own the file or may write to it";
-        let denied = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
-        return Err(fail(denied));
+    let of = rustix::fs::fstatfs(file).map_or(0, |stat| stat.f_type as u64);
+    if of == FUSE || !may_be_told(file, path).map_err(fail)? {
+        return Ok(None);
     }
     let total_bytes = size(file).map_err(fail)?;
-    let (pages, method) = match cachestat_pages(file) {
-        Some(pages) => (pages, Method::Cachestat),
-        None => (mincore_pages(file, total_bytes).map_err(fail)?, Method::Mincore),
-    };
-    let cached_bytes = (pages * rustix::param::page_size() as u64).min(total_bytes);
-    Ok(Residency { cached_bytes, total_bytes, method })
+    // A file of these lies on another file system, whose pages a mapping shows.
+    let seen = if STACKED.contains(&of) { None } else { cachestat_pages(file) };
+    let told = seen.map_or_else(|| mincore_pages(file, total_bytes), Ok);
+    let pages = unless_refused(told).map_err(|errno| fail(errno.into()))?;
+    let page_bytes = rustix::param::page_size() as u64;
+    let cached_bytes = pages.map(|pages| (pages * page_bytes).min(total_bytes));
+    Ok(cached_bytes.map(|cached_bytes| Residency { cached_bytes, total_bytes }))
 }
 
 /// Whether the kernel reports residency to this user: to other users `cachestat` is refused, and
@@ -141,7 +127,7 @@ fn cachestat_pages(file: &File) -> Option<u64> {
 }
 
 /// Cached pages of the file, from `mincore` on a mapping.
-fn mincore_pages(file: &File, bytes: u64) -> std::io::Result<u64> {
+fn mincore_pages(file: &File, bytes: u64) -> Result<u64, Errno> {
     if bytes == 0 {
         return Ok(0);
     }
@@ -152,11 +138,11 @@ fn mincore_pages(file: &File, bytes: u64) -> std::io::Result<u64> {
     let mut resident = vec![0u8; len.div_ceil(rustix::param::page_size())];
     // SAFETY: the vector has a byte for each page of the mapping.
     let rc = unsafe { libc::mincore(mapping, len, resident.as_mut_ptr()) };
-    let error = std::io::Error::last_os_error();
+    let error = Errno::from_io_error(&std::io::Error::last_os_error());
     // SAFETY: exactly the mapping made above.
     unsafe { munmap(mapping, len)? };
     if rc != 0 {
-        return Err(error);
+        return Err(error.unwrap_or(Errno::NOSYS));
     }
     Ok(resident.iter().filter(|page| **page & 1 == 1).count() as u64)
 }
@@ -169,7 +155,7 @@ fn mincore_pages(file: &File, bytes: u64) -> std::io::Result<u64> {
 pub fn drop_file(file: &File, path: &Path) -> Result<(), TransferError> {
     let fail = |source| TransferError::file("drop from the page cache", path, source);
     // Only clean pages can be dropped. A file opened read-only may still be synced.
-    file.sync_data().map_err(fail)?;
+    unless_refused(rustix::fs::fdatasync(file)).map_err(|errno| fail(errno.into()))?;
     forget(file, path)
 }
 
@@ -179,7 +165,8 @@ pub fn drop_file(file: &File, path: &Path) -> Result<(), TransferError> {
 /// When the advice is rejected.
 pub fn forget(file: &File, path: &Path) -> Result<(), TransferError> {
     let fail = |source| TransferError::file("drop from the page cache", path, source);
-    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).map_err(|errno| fail(errno.into()))
+    let dropped = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+    Told::Drop.unless_refused(dropped).map_err(|errno| fail(errno.into()))
 }
 
 #[cfg(test)]
@@ -191,10 +178,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new_in(".").unwrap();
         std::fs::write(file.path(), vec![1u8; 1 << 20]).unwrap();
         let handle = file.reopen().unwrap();
-        let warm = residency(&handle, file.path()).unwrap();
+        let warm = residency(&handle, file.path()).unwrap().unwrap();
         assert!(warm.share() > 0.9, "{warm:?}");
         drop_file(&handle, file.path()).unwrap();
-        let cold = residency(&handle, file.path()).unwrap();
+        let cold = residency(&handle, file.path()).unwrap().unwrap();
         assert!(cold.share() < 0.1, "{cold:?}");
     }
 

@@ -8,7 +8,7 @@ use serde_yaml::Value;
 use super::parallelism::ZeroStage;
 use super::workload::CheckpointWorkload;
 use stormlp_core::workload_file::Key;
-use stormlp_core::workload_file::Key::{Ignored, OnlyAs, OrMinusOne, SetBy, Used};
+use stormlp_core::workload_file::Key::{Alias, Ignored, OnlyAs, OrMinusOne, SetBy, Used};
 use stormlp_core::workload_file::{Field, KeyNote, Table, WorkloadError, count, number, wants};
 
 const TRAINING: &str = "it shapes training";
@@ -35,6 +35,8 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     Used("model.transformer.ffn_hidden_size", |w| &mut w.architecture.ffn_hidden_size),
     Used("model.transformer.num_attention_heads", |w| &mut w.architecture.num_attention_heads),
     Used("model.transformer.num_kv_heads", |w| &mut w.architecture.num_kv_heads),
+    Alias("checkpoint.tensor_parallelism", "model.parallelism.tensor"),
+    Alias("checkpoint.pipeline_parallelism", "model.parallelism.pipeline"),
     Ignored("model.transformer.num_layers", "DLIO reads model.num_layers"),
     Ignored("model.transformer.model_datatype", "DLIO reads model.model_datatype"),
     Ignored("model.transformer.optimizer_datatype", "DLIO reads model.optimizer_datatype"),
@@ -193,7 +195,7 @@ checkpoint:
         let message = parse(&text, "my.yaml").unwrap_err().to_string();
         insta::assert_snapshot!(message, @"my.yaml:9:5: unknown key `model.parallelism.zero_stge`; did you mean `model.parallelism.zero_stage`?");
         let error = parse("model:\n  name: x\n  layers: 3\n", "my.yaml").unwrap_err();
-        insta::assert_snapshot!(error, @"my.yaml:3:3: unknown key `model.layers`: neither MLPerf Storage nor DLIO has a similar one");
+        insta::assert_snapshot!(error, @"my.yaml:3:3: unknown key `model.layers`, and no known key is similar");
     }
 
     #[test]

@@ -171,7 +171,10 @@ fn headline(report: &CheckpointReport) -> String {
                     (is_unsynced(report), "not synced"),
                     (saved_to_memory(report), "mostly to memory"),
                 ],
-                false => [(restored_from_memory(report), "mostly from memory"), (false, "")],
+                false => [
+                    (restored_from_memory(report), "mostly from memory"),
+                    (restored_unknown(report), "not known to be cold"),
+                ],
             };
             let remarks: Vec<&str> = remarks
                 .into_iter()
@@ -226,6 +229,12 @@ fn restored_from_memory(report: &CheckpointReport) -> bool {
     report.path_of("restores", report.plan.path()).uses_page_cache()
         && bytes > 0.0
         && storage::is_from_memory(bytes, of_devices, cached_share(restores))
+}
+
+/// Whether a restore that should have been cold may have come from the page cache.
+fn restored_unknown(report: &CheckpointReport) -> bool {
+    let uses_cache = report.plan.request.is_cold() && report.plan.path().uses_page_cache();
+    uses_cache && report.results.restores.iter().any(|one| one.page_cache_before.is_none())
 }
 
 /// Whether most of the saved data was still in memory at the end of the saves.

@@ -85,11 +85,6 @@ fn storage(machine: &Machine, found: &mut Advice) {
 }
 
 fn host(machine: &Machine, found: &mut Advice) {
-    if !machine.host.group_limits.is_empty() {
-        let limits = machine.host.group_limits.join("; ");
-        let fact = format!("the control group allows at most {limits}");
-        found.add(WarningKind::GroupLimit, fact, "a run that reaches a limit shows the limit");
-    }
     if let Availability::Unavailable { fact, remedy } = &machine.host.io_uring {
         let fact = format!("io_uring cannot be used: {fact}");
         found.add(WarningKind::EngineFellBack, fact, remedy);

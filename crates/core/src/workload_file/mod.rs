@@ -10,9 +10,11 @@ mod field;
 mod params;
 pub mod place;
 mod read;
+mod storage;
 mod table;
 
 pub use fault::{WorkloadError, WorkloadFault};
 pub use field::{Field, count, line, number, shown, text, wants};
 pub use params::sets;
+pub use storage::folder_in_storage;
 pub use table::{Contents, Key, KeyNote, Table, sections};

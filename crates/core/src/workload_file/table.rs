@@ -144,6 +144,16 @@ pub struct KeyNote {
     pub reason: String,
 }
 
+/// A value in one line without credentials.
+fn public_line(value: &Value) -> String {
+    let mut value = value.clone();
+    if let Some(options) = value.as_mapping_mut() {
+        let is_secret = |name: &str| name.contains("access_key") || name.contains("token");
+        options.retain(|name, _| !text(name).is_some_and(|name| is_secret(&name)));
+    }
+    line(&value)
+}
+
 /// The target of a name in a section.
 pub(super) enum KeyOrSection<W: 'static> {
     /// A section, by its path.
@@ -160,7 +170,7 @@ impl<W> Table<W> {
             .filter_map(|key| {
                 Some(KeyNote {
                     key: key.path().to_string(),
-                    value: contents.values.get(key.path()).map(line).unwrap_or_default(),
+                    value: contents.values.get(key.path()).map(public_line).unwrap_or_default(),
                     reason: key.no_effect()?.to_string(),
                 })
             })
@@ -215,9 +225,7 @@ impl<W> Table<W> {
     pub(super) fn unknown(&self, path: &str) -> String {
         match self.nearest(path) {
             Some(meant) => format!("unknown key `{path}`; did you mean `{meant}`?"),
-            None => {
-                format!("unknown key `{path}`: neither MLPerf Storage nor DLIO has a similar one")
-            }
+            None => format!("unknown key `{path}`, and no known key is similar"),
         }
     }
 

@@ -335,7 +335,8 @@ pub fn inspect(
         return read_index(&file.name, file.bytes, &mut offsets, &mut sizes);
     }
     let path = folder.join(&file.name);
-    let was_cold = (storage.residency(&path)).is_ok_and(|found| found.cached_bytes == 0);
+    let was_cold =
+        storage.residency(&path).ok().flatten().is_some_and(|found| found.cached_bytes == 0);
     let layout = dataset.format().inspect(&file.name, &mut open(&file.name)?);
     if was_cold {
         // Pages left in the cache would change the kernel's readahead for the rest of this file. If

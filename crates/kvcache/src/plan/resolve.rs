@@ -48,7 +48,7 @@ pub fn resolve(
         KvcacheWorkload::Serving(_) => (threads_only(request, 0, &mut problems), Some(true)),
         KvcacheWorkload::Replay(of) => (
             replay(request, &of.trace, trace, &mut problems),
-            trace.map(|trace| trace.format == TraceFormat::Mooncake),
+            trace.map(|trace| trace.format.has_blocks()),
         ),
     };
     idle_options(request, loads_prefixes == Some(false), &mut problems);

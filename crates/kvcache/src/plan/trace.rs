@@ -42,6 +42,15 @@ pub enum TraceFormat {
     Burstgpt,
     /// Requests with the blocks of their prefixes: Mooncake.
     Mooncake,
+    /// The same with times in seconds, blocks of 16 tokens and `chat_id`: Alibaba's Bailian.
+    Bailian,
+}
+
+impl TraceFormat {
+    /// Whether its lines are requests with blocks.
+    pub fn has_blocks(self) -> bool {
+        matches!(self, Self::Mooncake | Self::Bailian)
+    }
 }
 
 /// The event.
@@ -109,7 +118,7 @@ enum Columns {
     /// Time, tokens of the request and of the response.
     Burstgpt { time: usize, request: usize, response: usize, count: usize },
     /// None: each line is a JSON object.
-    Json,
+    Json { is_bailian: bool },
 }
 
 /// Reads the lines of a trace in their order.
@@ -131,7 +140,7 @@ pub struct TraceReader {
 struct MooncakeLine {
     timestamp: f64,
     input_length: u64,
-    hash_ids: Vec<u64>,
+    hash_ids: Vec<serde_json::Value>,
 }
 
 /// The first line of a file that MLPerf's client writes.
@@ -157,7 +166,8 @@ impl TraceReader {
         self.columns.map(|columns| match columns {
             Columns::MlperfIo => TraceFormat::MlperfIo,
             Columns::Burstgpt { .. } => TraceFormat::Burstgpt,
-            Columns::Json => TraceFormat::Mooncake,
+            Columns::Json { is_bailian: true } => TraceFormat::Bailian,
+            Columns::Json { .. } => TraceFormat::Mooncake,
         })
     }
 
@@ -182,7 +192,7 @@ impl TraceReader {
             None => *self.columns.insert(columns_of(text)?),
         };
         match columns {
-            Columns::Json => self.prompt(text).map(Some),
+            Columns::Json { is_bailian } => self.prompt(text, is_bailian).map(Some),
             _ if is_first => Ok(None),
             Columns::MlperfIo => self.operation(text),
             Columns::Burstgpt { time, request, response, count } => {
@@ -264,14 +274,14 @@ impl TraceReader {
     }
 
     /// A request of Mooncake. The rest after the last full block is not stored.
-    fn prompt(&mut self, text: &str) -> Result<TraceEntry, String> {
-        let MooncakeLine { timestamp, input_length, mut hash_ids } = serde_json::from_str(text)
+    fn prompt(&mut self, text: &str, is_bailian: bool) -> Result<TraceEntry, String> {
+        let MooncakeLine { timestamp, input_length, hash_ids } = serde_json::from_str(text)
             .map_err(|error| {
                 let why: String = error.to_string().chars().take(80).collect();
                 let why = why.split(" at line").next().unwrap_or_default();
                 format!("it is not a request (see column {}): {why}", error.column())
             })?;
-        let at_ns = self.time(timestamp / 1e3, 0)?;
+        let at_ns = self.time(if is_bailian { timestamp } else { timestamp / 1e3 }, 0)?;
         if !(1..=MOST_TOKENS).contains(&input_length) {
             return Err(format!("input_length: {input_length} is not from 1 to {MOST_TOKENS}"));
         }
@@ -279,14 +289,21 @@ impl TraceReader {
         let (found, fills) = (hash_ids.len() as u64, u64::from(tokens.div_ceil(size)));
         if found != fills {
             return Err(format!(
-                "{} for {}, which fill {} of {size}: use --chunk-tokens with the tokens of a block",
+                "{} for {}, which fill {} of {size}: use --chunk-tokens {}",
                 counted(found, "hash_id"),
                 counted(tokens.into(), "token"),
-                counted(fills, "block")
+                counted(fills, "block"),
+                if is_bailian { "16" } else { "with the tokens of a block" }
             ));
         }
-        hash_ids.truncate((tokens / size) as usize);
-        Ok(TraceEntry { at_ns, what: Traced::Prompt { blocks: hash_ids, tokens } })
+        let number = |id: &serde_json::Value| {
+            let named = || Some(fnv1a(id.as_str()?.as_bytes()));
+            let wrong = || format!("hash_ids: {id} is neither a number from 0 nor a text");
+            id.as_u64().or_else(named).ok_or_else(wrong)
+        };
+        let mut blocks = hash_ids.iter().map(number).collect::<Result<Vec<u64>, _>>()?;
+        blocks.truncate((tokens / size) as usize);
+        Ok(TraceEntry { at_ns, what: Traced::Prompt { blocks, tokens } })
     }
 
     /// A time since the first, which may lie `slack_ns` before the last one.
@@ -310,7 +327,7 @@ impl TraceReader {
 /// The format that the first line shows.
 fn columns_of(text: &str) -> Result<Columns, String> {
     if text.trim_start().starts_with('{') {
-        return Ok(Columns::Json);
+        return Ok(Columns::Json { is_bailian: text.contains("\"chat_id\"") });
     }
     let header = text.trim_start_matches('\u{feff}');
     if header == IO_HEADER {
@@ -442,6 +459,21 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_of_bailian_has_seconds_small_blocks_and_ids_that_may_be_texts() {
+        let text = r#"{"chat_id": 1, "parent_chat_id": -1, "timestamp": 2.5, "turn": 1, "input_length": 32, "hash_ids": [7, 8]}
+                      {"chat_id": 2, "parent_chat_id": 1, "timestamp": 4.0, "turn": 2, "input_length": 33, "hash_ids": [7, "0x8f", 9]}"#;
+        let mut reader = TraceReader::new(&Model::named("tiny-1b").unwrap(), 16);
+        let lines: Vec<_> = text.lines().map(|line| reader.line(line).unwrap().unwrap()).collect();
+        assert_eq!((lines[0].at_ns, lines[1].at_ns), (0, 1_500_000_000));
+        let Traced::Prompt { blocks, tokens: 33 } = &lines[1].what else { panic!() };
+        assert_eq!(blocks, &[7, fnv1a(b"0x8f")]);
+        assert_eq!(reader.format(), Some(TraceFormat::Bailian));
+        let mut reader = TraceReader::new(&Model::named("tiny-1b").unwrap(), BLOCK_TOKENS);
+        let error = reader.line(text.lines().next().unwrap()).unwrap_err();
+        assert!(error.what.ends_with("use --chunk-tokens 16"), "{error}");
+    }
+
+    #[test]
     fn what_is_wrong_is_an_error_with_its_line() {
         let burst = |line: &str| {
             wrong(&format!("Timestamp,Request tokens,Response tokens\n10,5,5\n{line}\n"))
@@ -487,7 +519,7 @@ mod tests {
                 "input_length: 0 is not from 1",
             ),
             (r#"{"timestamp": 1, "input_length": 9, "hash_ids": 1}"#, "expected a sequence"),
-            (r#"{"timestamp": 1, "input_length": 9, "hash_ids": [-3]}"#, "integer `-3`"),
+            (r#"{"timestamp": 1, "input_length": 9, "hash_ids": [-3]}"#, "hash_ids: -3"),
             (r#"{"timestamp": 1,,"#, "it is not a request (see column 17)"),
         ] {
             let found = json(text);

@@ -193,13 +193,9 @@ impl<'a> Mover<'a> {
         {
             let is_sampled = self.reads.is_multiple_of(SAMPLE_EVERY);
             self.reads += 1;
-            let residency = || match storage.residency(path) {
-                Err(error) if error.is_permission_denied() => Ok(None),
-                looked => looked.map(Some),
-            };
-            let before = if is_sampled { residency()? } else { None };
+            let before = if is_sampled { storage.residency(path)? } else { None };
             storage.forget(file, path)?;
-            let after = if before.is_some() { residency()? } else { None };
+            let after = if before.is_some() { storage.residency(path)? } else { None };
             if let Some((before, after)) = before.zip(after) {
                 self.count(|tally| tally.sample(1, before, after));
             }

@@ -103,7 +103,7 @@ pub fn scan_trace(
     let empty = || TraceError { line: lines.lines.max(1), what: "the trace is empty".to_string() };
     let wrong = wrong.or_else(|| format.is_none().then(empty));
     let format = format.unwrap_or(TraceFormat::MlperfIo);
-    let headers = u64::from(format != TraceFormat::Mooncake);
+    let headers = u64::from(!format.has_blocks());
     let skipped = lines.lines.saturating_sub(entries + headers);
     Ok(TraceFacts { format, entries, skipped, span_ns, most_tokens, wrong })
 }

@@ -191,9 +191,19 @@ fn warnings_of(trial: &TrialResult, plan: &KvcachePlan) -> Vec<Warning> {
     let unwritten = load.and_then(|load| unwritten(trial, load));
     rare.into_iter()
         .chain(unwritten)
+        .chain(dense(plan))
         .chain(absent_objects(trial, plan))
         .chain(from_memory(trial, plan))
         .collect()
+}
+
+/// A trace with more requests in a second than servers have, as if its times had another unit.
+fn dense(plan: &KvcachePlan) -> Option<Warning> {
+    let trace = plan.trace.as_ref().filter(|trace| trace.entries > 1000)?;
+    let rate = trace.entries as f64 / trace.span_seconds.max(1e-9);
+    let fact = format!("the trace has {rate:.0} entries per second");
+    let remedy = "check the unit of its times; --speed 0.001 makes milliseconds of seconds";
+    (rate > 10_000.0).then(|| Warning::new(WarningKind::KnownIssue, fact, remedy))
 }
 
 /// What to do if chunks are not written in time.

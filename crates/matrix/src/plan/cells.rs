@@ -262,6 +262,8 @@ impl CellPlanner<'_> {
             if cell.op.is_random() {
                 let random = self.request.tune.random_alignment_bytes;
                 numbers.push(("an alignment of random offsets", random));
+            } else if let CellSpan::Passes(_) = self.request.span() {
+                numbers.push(("a file size", worker.length_bytes));
             }
             for (what, bytes) in numbers {
                 if !bytes.is_multiple_of(alignment) {

@@ -87,6 +87,10 @@ impl MatrixPlan {
         }
         let may_be_cached =
             cell.transport.path.uses_page_cache() || self.request.cache == CacheState::Cold;
+        let is_cold = self.request.cache == CacheState::Cold && reach.through_cache;
+        if is_cold && numbers.page_cache_share.is_none() {
+            return Some("not known to be cold");
+        }
         let from_memory = match reach.device_share {
             Some(_) => reach.is_mostly_memory(),
             None => may_be_cached && numbers.page_cache_share.is_some_and(|share| share > MOSTLY),

@@ -408,7 +408,8 @@ fn broken_demand(
     transfers: u64,
 ) -> Option<Reason> {
     if plan.request.requires(Requirement::Direct) && evidence.direct_io == DirectIo::Refused {
-        let text = "the file system refused O_DIRECT, which --require direct forbids".to_string();
+        let text = "the file system refused or buffered O_DIRECT, which --require direct forbids"
+            .to_string();
         return Some(Reason::saying(text));
     }
     let path = cell.transport.path;

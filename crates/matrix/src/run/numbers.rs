@@ -31,6 +31,8 @@ pub(super) fn numbers(
     let mut both = Recorder::new(plan.request.read_percent.is_some());
     outcomes.iter().for_each(|outcome| both.merge(&outcome.recorder));
     let all = both.total();
+    // Counters that stand still while direct transfers pass do not count them.
+    let device = device.filter(|count| !cell.direct || count.reads + count.writes > 0);
     let latency_us = all.latency.summary()?;
     let in_accelerator = cell.transport.path.ends_in_accelerator();
     Some(Measurement {

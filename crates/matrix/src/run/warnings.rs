@@ -51,6 +51,7 @@ pub(crate) fn of_cell(
         engine(evidence),
         cache(plan, cell, measured),
         filled(cell, evidence, measured),
+        uncounted(measured),
         length(plan, measured),
         drift(measured),
         cpu(&cell.transport, evidence, measured),
@@ -78,7 +79,7 @@ fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
     if evidence.direct_io == DirectIo::Refused {
         return Some(Warning::new(
             WarningKind::NotDirect,
-            format!("{}: the file system refused O_DIRECT", cell.transport.path),
+            format!("{}: the file system refused or buffered O_DIRECT", cell.transport.path),
             "the result includes the page cache; use --require direct to make this an error",
         ));
     }
@@ -115,10 +116,19 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     Some(Warning::new(WarningKind::CacheState, fact, advice))
 }
 
-/// Direct reads after which more of the files is in the page cache than before.
+/// Devices that do not count what the cell moved.
+fn uncounted(measured: &Measurement) -> Option<Warning> {
+    let devices = measured.device_names.join(", ");
+    (!devices.is_empty() && measured.device_read_bytes.is_none()).then(|| {
+        let fact = format!("{devices} did not count transfers, so their share is unknown");
+        let remedy = "`echo 1 > /sys/block/DEVICE/queue/iostats` as root turns counting on";
+        Warning::new(WarningKind::KnownIssue, fact, remedy)
+    })
+}
+
+/// Direct transfers after which more of the files is in the page cache than before.
 fn filled(cell: &CellPlan, evidence: &Evidence, measured: &Measurement) -> Option<Warning> {
-    let is_read = cell.op.direction() == Direction::Read;
-    let (before, after) = measured.filled_cache().filter(|_| cell.direct && is_read)?;
+    let (before, after) = measured.filled_cache().filter(|_| cell.direct)?;
     let who = match evidence.effective_path {
         Some(PathKind::GdsCompat) => "cuFile's compatibility mode",
         _ => "another program",
@@ -127,7 +137,7 @@ fn filled(cell: &CellPlan, evidence: &Evidence, measured: &Measurement) -> Optio
         WarningKind::NotDirect,
         format!(
             "{}: the page cache held {:.1} % of the files before the cell and {:.1} % after it, \
-             although they are open with O_DIRECT: {who} may have read them through it",
+             although they are open with O_DIRECT: {who} or the file system may have moved them through it",
             cell.transport.path,
             before * 100.0,
             after * 100.0

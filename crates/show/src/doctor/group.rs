@@ -1,5 +1,8 @@
 //! The processes started together by a launcher, and how to start them.
 
+use std::net::Ipv6Addr;
+
+use stormlp_core::distinct::distinct;
 use stormlp_core::group::{GroupView, Member, SharedFolder, clocks_apart};
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::{ByteSize, counted};
@@ -92,18 +95,31 @@ pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
 }
 
 /// The names in a hostfile of Open MPI or MPICH, each once: one a line, before slots (`h1 slots=8`,
-/// `h1:8`) and comments.
-pub fn hosts_of(hostfile: &str) -> Vec<String> {
-    let lines = hostfile.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let names = lines.filter_map(|line| line.split_whitespace().next());
+/// `h1:8`, `[fe80::1]:8`) and comments.
+///
+/// # Errors
+/// Names the first line with something else: ranges, rank files, Ansible's sections.
+pub fn hosts_of(hostfile: &str) -> Result<Vec<String>, String> {
     let mut hosts: Vec<String> = Vec::new();
-    for name in names {
-        let name = name.split(':').next().unwrap_or(name);
-        if !hosts.iter().any(|host| host == name) {
-            hosts.push(name.to_string());
+    for (index, line) in hostfile.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let Some(word) = line.split_whitespace().next() else { continue };
+        let in_brackets = word.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let address = in_brackets.map_or(word, |(address, _)| address);
+        let name = match address.parse::<Ipv6Addr>() {
+            Ok(_) => address,
+            Err(_) => word.split(':').next().unwrap_or(word),
+        };
+        let is_rank = name == "rank" && line.contains('=');
+        if is_rank || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c)) {
+            return Err(format!(
+                "line {}: `{line}` does not begin with the name of a host",
+                index + 1
+            ));
         }
+        hosts.push(name.to_string());
     }
-    hosts
+    Ok(distinct(hosts))
 }
 
 #[cfg(test)]
@@ -153,8 +169,18 @@ mod tests {
     }
 
     #[test]
+    fn other_files_are_refused_by_line() {
+        let hosts = hosts_of("[fe80::1]:8\nfe80::2\nh1:4").unwrap();
+        assert_eq!(hosts, ["fe80::1", "fe80::2", "h1"]);
+        for wrong in ["rank 0=h1 slot=0:0", "[storage]", "node[001-003]", "h1,h2"] {
+            let told = hosts_of(&format!("h0\n{wrong}")).unwrap_err();
+            assert!(told.starts_with("line 2: `"), "{wrong}: {told}");
+        }
+    }
+
+    #[test]
     fn a_hostfile_is_named_to_the_launcher_that_reads_each_host_once() {
-        let hosts = hosts_of("# rack 1\nh1 slots=8\n\n  h2:4  # spare\nh1 slots=8\n");
+        let hosts = hosts_of("# rack 1\nh1 slots=8\n\n  h2:4  # spare\nh1 slots=8\n").unwrap();
         assert_eq!(hosts, ["h1", "h2"]);
         let text = text::render(&launch(&hosts, Some("my hosts")), None);
         for word in ["-n 2", "--hostfile 'my hosts'", "-hosts h1,h2", "-w h1,h2"] {

@@ -138,7 +138,9 @@ fn together(
 
 /// The complete plan: the workload, the overrides by options, and the destination.
 fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Failure> {
-    let workload = workloads::load(&request.workload, None, &request.params)?;
+    let mut workload = workloads::load(&request.workload, None, &request.params)?;
+    workload.workflow.checkpoint = false;
+    workloads::find_folders(&mut workload, request.dir.is_some(), &request.params)?;
     workloads::tell_edition(&workload, request.profile, session);
     let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
     let (existing, engine) = (request.mode.existing(), request.making.tune.engine);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use serde::Serialize;
 use stormlp_core::group::GroupView;
-use stormlp_core::location::names_object;
+use stormlp_core::location::{folder_or_prefix, names_object};
 use stormlp_core::machine::Machine;
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
@@ -30,7 +30,7 @@ Examples:
                                               also whether the hosts share the folder")]
 pub(crate) struct Args {
     /// Folder, file, block device or prefix of objects
-    #[arg(value_name = "PATH", default_value = ".")]
+    #[arg(value_name = "PATH", default_value = ".", value_parser = folder_or_prefix)]
     directory: PathBuf,
 
     /// Output format.

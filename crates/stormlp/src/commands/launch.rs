@@ -30,11 +30,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let typed = &args.hosts;
     let is_file = typed.contains('/') || Path::new(typed).is_file();
-    let hosts = if is_file {
-        doctor::hosts_of(&read_text(Path::new(typed), "the hostfile")?)
+    let text = if is_file {
+        read_text(Path::new(typed), "the hostfile")?
     } else {
-        doctor::hosts_of(&typed.replace(',', "\n"))
+        typed.replace(',', "\n")
     };
+    let hosts = doctor::hosts_of(&text).map_err(|why| {
+        let help = "name one host per line, as in h1 slots=8, without ranges";
+        Failure::saying(Cause::Plan, format!("{typed}: {why}")).with_help(help)
+    })?;
     if hosts.is_empty() {
         let (cause, place) = if is_file {
             (Cause::Plan, typed.as_str())

@@ -26,6 +26,8 @@ pub(super) type Saved = (String, AnyReport);
 /// No report is larger; a device or a dataset named by mistake may be.
 const MOST_REPORT_BYTES: u64 = 1 << 30;
 const LISTING: &str = "`stormlp report DIR` lists the reports of a folder";
+const READ: &str = "stormlp reads its own report.json, and `stormlp report show` also one summary.json of DLIO's \
+                    training or checkpoint runs; `stormlp submission check` reads trees of results";
 
 /// Whether there is a regular file at `path`.
 fn is_file(path: &Path) -> Result<bool, Failure> {
@@ -108,7 +110,7 @@ pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     let mut run = DlioRun { summary: python_json(summary)?, ..DlioRun::default() };
     if !dlio::is_summary(&run.summary) {
         let error = anyhow::anyhow!("{} is not a DLIO summary", summary.display());
-        return Err(Failure::no_plan(error).with_help(LISTING));
+        return Err(Failure::no_plan(error).with_help(READ));
     }
     for rank in 0u32.. {
         let of_rank = |name: &str| summary.with_file_name(format!("{rank}_{name}.json"));
@@ -142,8 +144,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     let path = &file(path)?;
     if Disk.is_folder(path)? {
         let error = anyhow::anyhow!("{} is a folder without a report.json", path.display());
-        let help = format!("`stormlp report {}` lists its reports", path.display());
-        return Err(Failure::machine(error).with_help(help));
+        return Err(Failure::machine(error).with_help(READ));
     }
     // Read before the report: a run that ends now writes the report first, then removes its
     // journal.

@@ -8,9 +8,12 @@ use clap::Subcommand;
 use serde::Serialize;
 use stormlp_checkpoint::plan::{CheckpointWorkload, builtin};
 use stormlp_checkpoint::show as checkpoint;
+use stormlp_core::location::{names_object, path_only};
+use stormlp_core::note::Cause;
 use stormlp_core::printable::printable;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::ByteSize;
+use stormlp_core::workload_file::{folder_in_storage, sets};
 use stormlp_kvcache::plan::{CHECKPOINT_MODELS, Model, SizeRequest, size};
 use stormlp_kvcache::show as kvcache;
 use stormlp_show::document::Document;
@@ -287,4 +290,33 @@ pub(crate) fn load(
         )));
     }
     Ok(workload)
+}
+
+/// Finds the folders of the dataset, unless --dir or one of `params` names it, and of checkpoints in
+/// the storage that the workload names.
+///
+/// # Errors
+/// If that is not a path here: with the option that names it.
+pub(crate) fn find_folders(
+    workload: &mut Workload,
+    has_dir: bool,
+    params: &[String],
+) -> Result<(), Failure> {
+    let data = &mut workload.dataset.data_folder;
+    let is_object = data.as_deref().is_some_and(|data| names_object(Path::new(data)));
+    if !has_dir && !(is_object && sets(params, "dataset.data_folder")) {
+        let named = data.as_deref().unwrap_or_default();
+        let found = folder_in_storage(&workload.without_effect, named)?;
+        *data = data.is_some().then(|| found.to_string_lossy().into_owned());
+    }
+    if workload.workflow.checkpoint {
+        let folder = &mut workload.checkpoint.checkpoint_folder;
+        let found = path_only(folder).map_err(|why| {
+            let fact = format!("checkpoint.checkpoint_folder is {folder}: {why}");
+            let help = "use --params checkpoint.checkpoint_folder=DIR or workflow.checkpoint=False";
+            Failure::saying(Cause::Plan, fact).with_help(help)
+        })?;
+        *folder = found.to_string_lossy().into_owned();
+    }
+    Ok(())
 }

@@ -24,6 +24,7 @@ const PROFILER: &str = "device and CPU figures are in every report";
 const EVALUATION: &str = "stormlp only trains: AU does not include evaluations";
 const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";
 const HDF5: &str = "only HDF5 files without chunks are supported";
+const DAOS: &str = "stormlp reads folders and s3:// objects; --dir names a mounted container";
 const AUTO: &str = "stormlp always lists the folder";
 
 /// The keys. DLIO before 1.0 called the reader `data_reader`, and Hydra nests everything below
@@ -50,12 +51,15 @@ const ALL: &[Key<Workload>] = &[
     Ignored("model.transformer", CHECKPOINT),
     ForOthers("workflow.evaluation", EVALUATION, |_| false.into()),
     Ignored("workflow.do_eval", UNREAD),
+    Ignored("workflow.evaluate", EVALUATION),
     Ignored("dataset.eval_num_samples_per_file", UNREAD),
     Ignored("train.total_eval_steps", UNREAD),
     Ignored("evaluation", EVALUATION),
     Ignored("checkpoint.optimization_groups", CHECKPOINT),
     Ignored("checkpoint.layer_parameters", CHECKPOINT),
     Ignored("checkpoint.num_layers", CHECKPOINT),
+    Ignored("checkpoint.tensor_parallelism", CHECKPOINT),
+    Ignored("checkpoint.pipeline_parallelism", CHECKPOINT),
     ForOthers("workflow.generate_data", GENERATE, |_| false.into()),
     Used("workflow.train", |w| &mut w.workflow.train),
     Used("workflow.checkpoint", |w| &mut w.workflow.checkpoint),
@@ -67,6 +71,11 @@ const ALL: &[Key<Workload>] = &[
     Ignored("storage.storage_library", OBJECT),
     Ignored("storage.post_generation_settle_seconds", OBJECT),
     Ignored("storage.endpoint_uris", OBJECT),
+    Ignored("storage.s3_force_path_style", OBJECT),
+    Ignored("storage.s3_max_attempts", OBJECT),
+    Ignored("storage.s3_region", OBJECT),
+    Ignored("storage.fsspec_plugin", PYTHON),
+    Ignored("storage.fsspec_extra_params", PYTHON),
     Ignored("storage.load_balance_strategy", OBJECT),
     Ignored("storage.use_mpi_endpoint_distribution", OBJECT),
     Used("dataset.data_folder", |w| &mut w.dataset.data_folder),
@@ -101,6 +110,9 @@ const ALL: &[Key<Workload>] = &[
     Ignored("dataset.skip_listing", AUTO),
     Ignored("dataset.listing_validation_interval", AUTO),
     Ignored("dataset.num_files_generated", AUTO),
+    Ignored("dataset.files_pre_sharded", AUTO),
+    Ignored("dataset.daos_pool", DAOS),
+    Ignored("dataset.daos_cont", DAOS),
     Ignored("dataset.total_disk_bytes", AUTO),
     Ignored("dataset.data_gen_method", GENERATE),
     Used("dataset.parquet.columns", |w| &mut w.dataset.parquet.columns),

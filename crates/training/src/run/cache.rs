@@ -22,8 +22,8 @@ pub(super) fn look(storage: &dyn Storage, files: &[DataFile]) -> Result<Option<f
 /// would have to be synced first, which dominates the time.
 pub(super) fn drop_all(storage: &dyn Storage, files: &[DataFile]) -> Result<(), TrainError> {
     for file in files {
-        let residency = storage.residency(&file.path);
-        if residency.is_ok_and(|residency| residency.cached_bytes == 0) {
+        let residency = storage.residency(&file.path).ok().flatten();
+        if residency.is_some_and(|residency| residency.cached_bytes == 0) {
             continue;
         }
         let dropped = storage.drop_cached(&file.path);

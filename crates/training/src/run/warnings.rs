@@ -35,7 +35,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
-            "the file system refused O_DIRECT: the bytes went through the page cache",
+            "the file system refused or buffered O_DIRECT: the bytes went through its cache",
             "use a file system that has it, or --path buffered",
         ));
     }
@@ -141,7 +141,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
         _ if !report.plan.request.is_cold() => return None,
         None => {
             "it is not known whether the page cache was empty: the kernel tells only those who \
-                 may write to the files"
+                 may write to the files, and nothing about the cache of a FUSE server"
                 .to_string()
         }
         Some(shares) => {

@@ -226,6 +226,10 @@ fn remarks(report: &TrainReport) -> String {
     if is_from_memory(report) {
         remarks.push("mostly read from memory".to_string());
     }
+    let epochs = report.results.scored_epochs();
+    if plan.request.is_cold() && epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
+        remarks.push("not known to be cold".to_string());
+    }
     if remarks.is_empty() { String::new() } else { format!("; {}", remarks.join(", ")) }
 }
 

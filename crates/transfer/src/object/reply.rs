@@ -132,7 +132,11 @@ impl Refusal {
                 404 if code.is_empty() => "NotFound".to_string(),
                 _ => code,
             },
-            message: element(&text, "Message").unwrap_or_default(),
+            // A server may speak plainly, such as one for TLS to plain HTTP.
+            message: element(&text, "Message").unwrap_or_else(|| match text.contains('<') {
+                true => String::new(),
+                false => text.trim().chars().take(120).collect(),
+            }),
             elsewhere: Some(elsewhere.join(", ")).filter(|text| !text.is_empty()),
             retries: 0,
             keeps_connection: !head.closes,

@@ -256,7 +256,7 @@ impl TransferPath for BouncePath {
         let (direct_io, effective) = self.direct.verdict(self.kind);
         let route = match direct_io {
             DirectIo::Honoured => "O_DIRECT to a bounce buffer, flag still set on every file",
-            DirectIo::Refused => "the file system refused O_DIRECT: through the page cache",
+            DirectIo::Refused => "the file system refused or buffered O_DIRECT: through its cache",
             DirectIo::NotAsked => "through the page cache to a bounce buffer",
         };
         let copy = if self.copies.is_some() {

@@ -62,7 +62,7 @@ impl TransferPath for HostPath {
         let (direct_io, effective) = self.direct.verdict(self.kind);
         let summary = match direct_io {
             DirectIo::Honoured => "O_DIRECT to host memory, flag still set on every file",
-            DirectIo::Refused => "the file system refused O_DIRECT: through the page cache",
+            DirectIo::Refused => "the file system refused or buffered O_DIRECT: through its cache",
             DirectIo::NotAsked => "through the page cache to host memory",
         };
         Evidence {

@@ -23,6 +23,7 @@ use stormlp_core::path::{EngineKind, PathKind};
 
 use crate::accelerator::device::Accelerator;
 use crate::error::TransferError;
+use crate::probe::direct::buffered_by;
 use crate::region::HostBuffer;
 use crate::transfer::{AcceleratorBuffer, TransferPath};
 
@@ -87,10 +88,14 @@ struct DirectWatch {
 }
 
 impl DirectWatch {
-    /// Checks the flags of a file that is about to be attached.
+    /// Checks the flags of a file that is about to be attached, and whether they are obeyed.
     fn see(&mut self, file: &File) {
         match rustix::fs::fcntl_getfl(file) {
-            Ok(flags) if flags.contains(rustix::fs::OFlags::DIRECT) => self.direct += 1,
+            Ok(flags)
+                if flags.contains(rustix::fs::OFlags::DIRECT) && buffered_by(file).is_none() =>
+            {
+                self.direct += 1;
+            }
             _ => self.cached += 1,
         }
     }

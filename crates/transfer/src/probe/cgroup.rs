@@ -6,8 +6,6 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_core::machine::Fact;
-
 use super::mounts::{Mount, mounts};
 use super::root::Root;
 
@@ -46,62 +44,53 @@ impl Limit {
     }
 }
 
-/// For each limit of a block device: its words and unit, and the names of limit and use in
-/// version 2 and in version 1, where use has a file and a key.
-const OF_DEVICES: [(&str, &str, [&str; 2], [&str; 3]); 4] = [
-    ("reads of", "MB/s", ["rbps", "rbytes"], ["read_bps", "io_service_bytes", "Read"]),
-    ("writes to", "MB/s", ["wbps", "wbytes"], ["write_bps", "io_service_bytes", "Write"]),
-    ("reads of", "IOPS", ["riops", "rios"], ["read_iops", "io_serviced", "Read"]),
-    ("writes to", "IOPS", ["wiops", "wios"], ["write_iops", "io_serviced", "Write"]),
+/// The limits of block devices: version, words and unit, file and key of the limit, file and key of
+/// its use. Version 1 has a file for each limit.
+const OF_DEVICES: [(Version, &str, &str, [&str; 2], [&str; 2]); 8] = [
+    (V2, "reads of", "MB/s", ["io.max", "rbps"], ["io.stat", "rbytes"]),
+    (V2, "writes to", "MB/s", ["io.max", "wbps"], ["io.stat", "wbytes"]),
+    (V2, "reads of", "IOPS", ["io.max", "riops"], ["io.stat", "rios"]),
+    (V2, "writes to", "IOPS", ["io.max", "wiops"], ["io.stat", "wios"]),
+    (V1, "reads of", "MB/s", ["blkio.throttle.read_bps_device", ""], [V1_BYTES, "Read"]),
+    (V1, "writes to", "MB/s", ["blkio.throttle.write_bps_device", ""], [V1_BYTES, "Write"]),
+    (V1, "reads of", "IOPS", ["blkio.throttle.read_iops_device", ""], [V1_COUNT, "Read"]),
+    (V1, "writes to", "IOPS", ["blkio.throttle.write_iops_device", ""], [V1_COUNT, "Write"]),
 ];
+const V1: Version = Version::One("blkio");
+const V2: Version = Version::Two;
+const V1_BYTES: &str = "blkio.throttle.io_service_bytes";
+const V1_COUNT: &str = "blkio.throttle.io_serviced";
 
 /// All limits on CPU time and block devices that apply to this process.
 pub(crate) fn limits(root: &Root) -> Vec<Limit> {
     let mut found = Vec::new();
-    for (version, file) in [(Version::Two, "cpu.max"), (Version::One("cpu"), "cpu.cfs_quota_us")] {
+    let text = |folder: &Path, file: &str| root.text(folder.join(file)).unwrap_or(String::new());
+    for (version, file) in [(V2, "cpu.max"), (Version::One("cpu"), "cpu.cfs_quota_us")] {
         for folder in folders(root, version) {
-            let Fact::Known(text) = root.text(folder.join(file)) else { continue };
-            let period = root.text(folder.join("cpu.cfs_period_us")).unwrap_or(String::new());
-            let words = format!("{text} {period}");
-            let values: Vec<f64> = words.split(' ').map_while(|word| word.parse().ok()).collect();
-            if let [quota, period, ..] = values[..]
-                && quota > 0.0
-                && period > 0.0
-            {
-                found.push(Limit {
-                    name: format!("{:.2} CPUs ({file})", quota / period),
-                    used: (folder.join("cpu.stat"), String::new(), "nr_throttled"),
-                    seconds: period / 1e6,
-                });
-            }
+            let words = [file, "cpu.cfs_period_us"].map(|file| text(&folder, file)).join(" ");
+            let mut values = words.split(' ').map_while(|word| word.parse::<f64>().ok());
+            let (quota, period) = (values.next().unwrap_or(0.0), values.next().unwrap_or(0.0));
+            let name = format!("{:.2} CPUs ({file})", quota / period);
+            let used = (folder.join("cpu.stat"), String::new(), "nr_throttled");
+            let limit = Limit { name, used, seconds: period / 1e6 };
+            found.extend(Some(limit).filter(|_| quota > 0.0 && period > 0.0));
         }
     }
-    for (words, unit, [limit, used], [limit_1, used_1, key_1]) in OF_DEVICES {
-        let mut add =
-            |folder: &Path, file: &str, limit: &str, (used, key): (String, &'static str)| {
-                let text = root.text(folder.join(file)).unwrap_or(String::new());
-                for device in text.lines().filter_map(|line| line.split(' ').next()) {
-                    let key_of_limit = if limit.is_empty() { device } else { limit };
-                    let Some(most) = number(&text, device, key_of_limit) else { continue };
-                    let name = root.canonical(format!("/sys/dev/block/{device}"));
-                    let name = name.as_deref().and_then(Path::file_name).map_or_else(
-                        || device.to_string(),
-                        |name| name.to_string_lossy().into_owned(),
-                    );
-                    let shown = if unit == "IOPS" { most } else { most / 1e6 };
-                    found.push(Limit {
-                        name: format!("{words} {name} at {shown:.1} {unit} ({file})"),
-                        used: (folder.join(&used), device.to_string(), key),
-                        seconds: 1.0 / most.max(1.0),
-                    });
-                }
-            };
-        for folder in folders(root, Version::Two) {
-            add(&folder, "io.max", limit, ("io.stat".to_string(), used));
-        }
-        for folder in folders(root, Version::One("blkio")) {
-            let file = |name: &str| format!("blkio.throttle.{name}");
-            add(&folder, &file(&format!("{limit_1}_device")), "", (file(used_1), key_1));
+    for (version, words, unit, [file, key], [used, used_key]) in OF_DEVICES {
+        for folder in folders(root, version) {
+            let text = text(&folder, file);
+            for device in text.lines().filter_map(|line| line.split(' ').next()) {
+                let key = if key.is_empty() { device } else { key };
+                let Some(most) = number(&text, device, key) else { continue };
+                let name = root.canonical(format!("/sys/dev/block/{device}"));
+                let name = name.as_deref().and_then(Path::file_name).unwrap_or(device.as_ref());
+                let shown = if unit == "IOPS" { most } else { most / 1e6 };
+                found.push(Limit {
+                    name: format!("{words} {} at {shown:.1} {unit} ({file})", name.display()),
+                    used: (folder.join(used), device.to_string(), used_key),
+                    seconds: 1.0 / most.max(1.0),
+                });
+            }
         }
     }
     found

@@ -1,10 +1,13 @@
 //! Whether `O_DIRECT` works in a folder: tested on an unnamed file, because file systems differ in
 //! whether they reject it on open, on use, or never.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, statx};
+use rustix::fs::{
+    AtFlags, FileType, IFlags, Mode, OFlags, StatxFlags, fcntl_getfl, fstatfs, ioctl_getflags,
+    open, statx,
+};
 use rustix::io::{Errno, pread, pwrite};
 use stormlp_core::machine::{DirectSupport, Fact};
 
@@ -79,13 +82,46 @@ fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
     DirectSupport {
         honoured: outcome.is_ok(),
         tried: match outcome {
-            Ok(moved) => format!("{verb} of {BLOCK} bytes with O_DIRECT: {moved} bytes"),
+            Ok(moved) => {
+                let by = buffered_by(file).map(|by| format!(", which {by} buffers"));
+                let by = by.unwrap_or_default();
+                format!("{verb} of {BLOCK} bytes with O_DIRECT: {moved} bytes{by}")
+            }
             Err(error) => {
                 format!("{verb} of {BLOCK} bytes with O_DIRECT: {}", plain(&error.into()))
             }
         },
         offset_align_bytes: alignment(file),
     }
+}
+
+/// The file system that buffers direct transfers of `file` instead of refusing them, if it is known to:
+/// zfs before 2.3, and btrfs since Linux 6.14 for writes to files with checksums.
+pub(crate) fn buffered_by(file: impl AsFd) -> Option<&'static str> {
+    const ZFS: u64 = 0x2fc1_2fc1;
+    const BTRFS: u64 = 0x9123_683e;
+    match fstatfs(&file).ok()?.f_type as u64 {
+        ZFS => {
+            let version = std::fs::read_to_string("/sys/module/zfs/version").unwrap_or_default();
+            (!is_at_least(&version, [2, 3])).then_some("zfs")
+        }
+        BTRFS => {
+            let access = fcntl_getfl(&file).ok()?;
+            let kernel = rustix::system::uname();
+            let is_checked = !ioctl_getflags(&file).is_ok_and(|own| own.contains(IFlags::NOCOW));
+            let is_new = is_at_least(&kernel.release().to_string_lossy(), [6, 14]);
+            let writes = access.intersects(OFlags::WRONLY | OFlags::RDWR);
+            (is_checked && is_new && writes).then_some("btrfs")
+        }
+        _ => None,
+    }
+}
+
+/// Whether a version such as `6.14.0-rc1` is at least this one.
+fn is_at_least(version: &str, least: [u32; 2]) -> bool {
+    let numbers =
+        version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    numbers.take(2).collect::<Vec<u32>>().as_slice() >= &least[..]
 }
 
 /// The alignment of offsets from `statx(2)`, on kernels since 6.1 and file systems that report it.
@@ -109,6 +145,14 @@ mod tests {
         let support = probe(folder.path());
         assert!(support.known().unwrap().tried.contains("O_DIRECT"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_known_file_systems_buffer_what_is_direct() {
+        assert_eq!(buffered_by(tempfile::tempfile().unwrap()), None);
+        assert!(is_at_least("6.14.0-rc1", [6, 14]) && is_at_least("10.0", [6, 14]));
+        assert!(!is_at_least("6.9.3", [6, 14]) && !is_at_least("", [2, 3]));
+        assert!(is_at_least("2.3.1-1", [2, 3]) && !is_at_least("2.2.7", [2, 3]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod block;
 pub(crate) mod cgroup;
 mod cpu;
 mod device;
-mod direct;
+pub(crate) mod direct;
 pub(crate) mod gpu;
 mod libraries;
 mod memory;
@@ -84,6 +84,10 @@ fn gather(root: &Root, asked: Option<&CuFileProbe>) -> HostFacts {
         paths: libraries::paths(probe, no_gpu.as_deref()),
         cuda_problem: asked.and_then(libraries::cuda_problem),
         cuda_visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
+        environment: ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "MALLOC_CONF"]
+            .iter()
+            .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)))
+            .collect(),
         hidden_gpus: asked.and_then(|probe| libraries::hidden_gpus(probe, &gpu::devices(root))),
         accelerators: probe.cuda.devices.clone(),
         storage: Vec::new(),

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::found::{Entry, Facts, Kind, Space};
 use super::handle::Access;
 use super::reach::{self, Spot};
+use super::services::unless_refused;
 use crate::error::TransferError;
 use stormlp_core::facts::Identity;
 
@@ -92,9 +93,9 @@ pub(super) fn preallocate(file: &File, path: &Path, bytes: u64) -> Result<(), Tr
     if bytes == 0 {
         return Ok(());
     }
-    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file
+    match unless_refused(fallocate(file, FallocateFlags::empty(), 0, bytes)) {
+        Ok(Some(())) => Ok(()),
+        Ok(None) => file
             .set_len(bytes)
             .map_err(|source| TransferError::file("set the size of", path, source)),
         Err(errno) => Err(TransferError::file("preallocate", path, errno.into())),
@@ -223,9 +224,10 @@ pub(super) fn remove_folder(folder: &Path) -> Result<bool, TransferError> {
 
 /// The space of a file system.
 pub(super) fn space(path: &Path) -> Result<Option<Space>, TransferError> {
-    let stat = statvfs(path)
+    let stat = unless_refused(statvfs(path))
         .map_err(|errno| TransferError::file("query the free space of", path, errno.into()))?;
-    Ok(Some(Space {
+    // A FUSE server without the call has no blocks at all.
+    Ok(stat.filter(|stat| stat.f_blocks > 0).map(|stat| Space {
         free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
     }))

@@ -14,6 +14,7 @@ use super::found::{Entry, Facts, Kind, RecordedState, Space};
 use super::gate::Gate as _;
 use super::handle::{Access, Durability, Handle};
 use super::lock::{FolderLock, LOCK_NAME, LockError};
+use super::services::{self, Told, unless_refused};
 use super::{disk, failing, holes, reach, temporary_name};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
@@ -240,7 +241,10 @@ pub trait Storage: Send + Sync {
         if names_object(folder) {
             return Ok(());
         }
-        self.sync(&disk::open_folder(folder)?.into(), folder)
+        self.pass(Call::Sync, folder, 0)?;
+        Told::SyncFolder
+            .unless_refused(rustix::fs::fsync(disk::open_folder(folder)?))
+            .map_err(|errno| TransferError::file("sync", folder, errno.into()))
     }
 
     /// Makes all data written to the file system of `folder` survive a crash.
@@ -252,7 +256,9 @@ pub trait Storage: Send + Sync {
             return Ok(());
         }
         self.pass(Call::Sync, folder, 0)?;
-        rustix::fs::syncfs(disk::open_folder(folder)?)
+        let synced = rustix::fs::syncfs(disk::open_folder(folder)?);
+        unless_refused(synced)
+            .map(|synced| synced.unwrap_or_else(rustix::fs::sync))
             .map_err(|errno| TransferError::file("sync the file system of", folder, errno.into()))
     }
 
@@ -331,12 +337,12 @@ pub trait Storage: Send + Sync {
         disk::space(path)
     }
 
-    /// The page cache residency of a file.
+    /// The page cache residency of a file; `None` if the kernel does not report it to this user, or
+    /// other caches of this machine may hold it.
     ///
     /// # Errors
-    /// When it cannot be determined; [`TransferError::is_permission_denied`] if the kernel does
-    /// not report it to this user.
-    fn residency(&self, path: &Path) -> Result<Residency, TransferError> {
+    /// When it cannot be determined for another reason.
+    fn residency(&self, path: &Path) -> Result<Option<Residency>, TransferError> {
         self.pass(Call::Residency, path, 0)?;
         page_cache::residency(&disk::open(path, Access::Read, false)?, path)
     }
@@ -390,12 +396,13 @@ pub trait Storage: Send + Sync {
     /// Causes of distorted results: properties of this storage, and retried requests other than
     /// transfers.
     fn warnings(&self) -> Vec<Warning> {
-        failing::of_process().map_or_else(Vec::new, |failing| failing.warnings())
+        let injected = failing::of_process().map_or_else(Vec::new, |failing| failing.warnings());
+        injected.into_iter().chain(services::warnings()).collect()
     }
 
     /// The properties of this storage among them, known before the first measurement.
     fn impairments(&self) -> Vec<Warning> {
-        let of_storage = |warning: &Warning| warning.kind != WarningKind::Retried;
+        let of_storage = |warning: &Warning| warning.kind == WarningKind::Impaired;
         self.warnings().into_iter().filter(of_storage).collect()
     }
 
@@ -585,7 +592,7 @@ pub trait Storage: Send + Sync {
         Residency::sum(paths.map(|path| match names_object(path) {
             // Objects are in no cache of this machine; the endpoint's is unknown.
             true => Ok(None),
-            false => self.residency(path).map(Some),
+            false => self.residency(path),
         }))
     }
 }

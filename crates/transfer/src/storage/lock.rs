@@ -8,6 +8,7 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::io::Errno;
 
 use super::reach;
+use super::services::Told;
 use crate::error::TransferError;
 
 /// The name of the lock in a data folder.
@@ -49,8 +50,9 @@ impl FolderLock {
         let path = folder.join(LOCK_NAME);
         let file = lock_file(folder)
             .map_err(|source| TransferError::file("make the lock", &path, source))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _file: Some(file) }),
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        match Told::Lock.unless_refused(locked) {
+            Ok(_) => Ok(Self { _file: Some(file) }),
             Err(Errno::WOULDBLOCK) => Err(LockError::Held { folder: folder.to_path_buf() }),
             Err(errno) => Err(TransferError::file("lock", &path, errno.into()).into()),
         }

@@ -21,6 +21,7 @@ mod object_tests;
 mod reach;
 mod reader;
 mod router;
+pub(crate) mod services;
 mod throttled;
 
 use std::fs::File;

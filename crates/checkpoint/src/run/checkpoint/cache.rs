@@ -7,7 +7,7 @@ use super::{COLD_SHARE, Run};
 
 impl Run<'_> {
     /// Drops a checkpoint from the page cache if requested, and measures the pages that remain.
-    /// `None` if the kernel hides residency from this user and no figure depends on it.
+    /// `None` if residency is not known.
     pub(super) fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
         let (plan, storage) = (self.stage.plan, self.stage.storage);
         let written = self.tasks(step, 0);
@@ -34,12 +34,6 @@ impl Run<'_> {
         }
         let mut paths = files().map(|file| file.path.as_path());
         let Some(residency) = storage.cached(&mut paths)? else {
-            if plan.request.is_cold() && plan.path().uses_page_cache() {
-                // Residency is required here: an error that hides it ends the run.
-                for file in files() {
-                    storage.residency(&file.path)?;
-                }
-            }
             return Ok(None);
         };
         let (share, files) = (residency.share(), files().count() as u64);

@@ -259,9 +259,9 @@ fn operation(name: &str, value: &str) -> Result<Operation, String> {
     if let (Ok(op), "rw") = (value.parse(), name) {
         return Ok(op);
     }
-    let op = Operation::VARIANTS.get(number::<usize>(name, value)?).copied();
-    let fault = "gdsio has 0 (read), 1 (write), 2 (randread) and 3 (randwrite)";
-    taken(name, value, op.ok_or(fault))
+    let op = value.trim().parse().ok().and_then(|number: usize| Operation::VARIANTS.get(number));
+    let fault = "gdsio has read (0), write (1), randread (2) and randwrite (3)";
+    taken(name, value, op.copied().ok_or(fault))
 }
 
 fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {

@@ -19,6 +19,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_core::workload_file::folder_in_storage;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::Document;
@@ -88,6 +89,9 @@ fn completed(args: &Args) -> Result<CheckpointRequest, Failure> {
     refuse_idle(&request)?;
     request.command = Session::command_line();
     if request.folders.is_empty() {
+        let notes = &request.workload.without_effect;
+        let named = notes.iter().find(|note| note.key == "checkpoint.checkpoint_folder");
+        folder_in_storage(notes, named.map_or("checkpoints", |note| &note.value))?;
         request.folders.push(default_folder(&request.workload));
     }
     refuse_repeated(&request.folders)?;

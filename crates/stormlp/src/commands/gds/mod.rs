@@ -97,6 +97,11 @@ fn complete(mut request: MatrixRequest) -> Result<MatrixRequest, Failure> {
             return Err(Failure::usage(format!("{word} is not there")).with_help(help));
         }
         let is_file = found.is_some_and(|found| !found.is_dir());
+        if is_file && target.extension().is_some_and(|end| end == "fio") {
+            let fact = format!("{} is a job file of fio, not storage", target.display());
+            let help = "name a folder or device, and give fio's options: each error names ours";
+            return Err(Failure::usage(fact).with_help(help));
+        }
         let targets = if is_file { &mut request.files } else { &mut request.folders };
         targets.push(target);
     }

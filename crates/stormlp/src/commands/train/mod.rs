@@ -114,8 +114,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// The request of the command line for this host.
 fn asked(args: &Args, session: &Session) -> Result<RequestedRun, Failure> {
     let TrainRequest { workload, accelerator, params, .. } = &args.request;
-    let workload = workloads::load(workload, accelerator.as_deref(), params)?;
+    let mut workload = workloads::load(workload, accelerator.as_deref(), params)?;
     check_phases(&workload, &args.request.workload)?;
+    let has_dir = args.request.dir.is_some() || args.request.is_null();
+    workloads::find_folders(&mut workload, has_dir, params)?;
     let request = completed(args, &workload)?;
     RequestedRun::of(workload, request, session)
 }
