@@ -79,7 +79,7 @@ fn a_uri_is_the_path_that_it_means_or_refused_before_anything_is_made() {
     let (code, said) = run(folder.path(), &format!("{gds} file://{}", to("data")));
     assert!(code == Some(0) && folder.path().join("data").is_dir(), "{said}");
     assert!(!folder.path().join("file:").exists());
-    let small = "train unet3d --generate --files 8 --steps 1 --params \
+    let small = "train unet3d --generate --files 35 --steps 4 --params \
                  dataset.record_length_bytes=4096 --params dataset.record_length_bytes_stdev=0 \
                  --params workflow.checkpoint=True --params checkpoint.checkpoint_folder";
     let (code, said) = run(folder.path(), &format!("{small}=file://{} --dir d", to("ckpt")));

@@ -37,7 +37,7 @@ fn lines() -> [String; 6] {
         "gds --dir g --path buffered --cache cold --threads 1 --file-size 1M --duration 1x"
             .to_string(),
         format!("datagen unet3d --files 40 --dir d {SMALL}"),
-        format!("train unet3d --dir d --files 40 --steps 2 --epochs 1 --cache cold {SMALL}"),
+        format!("train unet3d --dir d --files 40 --steps 4 --epochs 1 --cache cold {SMALL}"),
         "checkpoint tiny.yaml --ranks 8 --pause 0 --saves 1 --restores 0 --dir c".to_string(),
         "gdsio -D g -d 0 -w 1 -s 1M -i 1M -x 1 -I 0 -T 1".to_string(),
         "clean g".to_string(),

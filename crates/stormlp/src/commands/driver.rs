@@ -15,6 +15,7 @@ use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_transfer::run_context::{self, RunContext};
+use stormlp_transfer::storage;
 
 use super::deliver::{self, Delivery};
 use crate::any_report::AnyReport;
@@ -124,7 +125,7 @@ where
         RunContext { storage: &session.storage, observer: progress, stop: &session.stop };
     let running = Running { hosts, saver: &mut saver, progress, surroundings };
     let mut report = lane.run(start.report, running)?;
-    report.warnings.extend(run_context::clock_step());
+    report.warnings.extend(storage::refusals().chain(run_context::clock_step()));
     blame_launcher(&mut report.ending, hosts, &session.stop);
     let for_mlperf = mlperf_output.map_or(Ok(()), |folder| {
         deliver::write_mlperf(folder, |taken| lane.mlperf_files(&report, folder, taken))

@@ -14,7 +14,7 @@ use super::found::{Entry, Facts, Kind, RecordedState, Space};
 use super::gate::Gate as _;
 use super::handle::{Access, Durability, Handle};
 use super::lock::{FolderLock, LOCK_NAME, LockError};
-use super::services::{self, Told, unless_refused};
+use super::services::{Told, unless_refused};
 use super::{disk, failing, holes, reach, temporary_name};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
@@ -396,13 +396,12 @@ pub trait Storage: Send + Sync {
     /// Causes of distorted results: properties of this storage, and retried requests other than
     /// transfers.
     fn warnings(&self) -> Vec<Warning> {
-        let injected = failing::of_process().map_or_else(Vec::new, |failing| failing.warnings());
-        injected.into_iter().chain(services::warnings()).collect()
+        failing::of_process().map_or_else(Vec::new, |failing| failing.warnings())
     }
 
     /// The properties of this storage among them, known before the first measurement.
     fn impairments(&self) -> Vec<Warning> {
-        let of_storage = |warning: &Warning| warning.kind == WarningKind::Impaired;
+        let of_storage = |warning: &Warning| warning.kind != WarningKind::Retried;
         self.warnings().into_iter().filter(of_storage).collect()
     }
 

@@ -47,6 +47,7 @@ pub use lock::{FolderLock, LOCK_NAME, LockError};
 pub use reach::dead_link;
 pub use reader::Reader;
 pub use router::StorageRouter;
+pub use services::refusals;
 pub use throttled::Throttled;
 
 /// The name under which `path` is written until it is complete.

@@ -94,7 +94,7 @@ impl Told {
 }
 
 /// The warnings about calls that were refused to this process.
-pub(super) fn warnings() -> impl Iterator<Item = Warning> {
+pub fn refusals() -> impl Iterator<Item = Warning> {
     warnings_of(REFUSED.load(Ordering::Relaxed))
 }
 
