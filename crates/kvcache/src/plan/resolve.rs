@@ -21,7 +21,6 @@ use super::options::{
     CHUNK_BYTES, MOST_SECONDS, MOST_WORKERS, MlperfOption, OPTIONS, PAUSE_SECONDS, SECONDS, TRIALS,
 };
 use super::request::KvcacheRequest;
-use super::trace::TraceFormat;
 use super::transport;
 use super::users::{User, draw};
 use super::workload::{KvcacheWorkload, MlperfRequest};
@@ -272,6 +271,7 @@ fn in_memory(facts: &KvcacheFacts) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trace::TraceFormat;
     use super::*;
     use stormlp_core::facts::{Availability, FolderFacts};
     use stormlp_core::note::Cause;
