@@ -102,12 +102,7 @@ impl Cli {
     ) -> Result<Self, clap::Error> {
         let mut line = command();
         let matches = line.try_get_matches_from_mut(words)?;
-        let parsed =
-            Self::from_arg_matches(&matches).map_err(|error| match error.use_stderr() {
-                true => error.format(&mut line),
-                // The list of keys of --tune.
-                false => error,
-            })?;
+        let parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut line))?;
         let mut of_command = &matches;
         while let Some((_, below)) = of_command.subcommand() {
             of_command = below;

@@ -63,11 +63,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// As [`print`].
 pub(crate) fn help(asked: &clap::Error) -> Result<(), Failure> {
-    // A text of ours becomes an error in clap's hands.
-    match asked.render().to_string().strip_prefix("error: ") {
-        Some(text) => print(text),
-        None => written_to_stdout(asked.print().and_then(|()| io::stdout().flush())),
-    }
+    written_to_stdout(asked.print().and_then(|()| io::stdout().flush()))
 }
 
 /// A closed pipe is not an error.
