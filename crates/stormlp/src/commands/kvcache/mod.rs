@@ -184,7 +184,6 @@ fn run_workload(
 ) -> Result<(), Failure> {
     Owner::KvCache.check(request.model())?;
     let folder = request.run.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
-    let places = || [folder.folder()].into_iter();
     // Other processes receive the result.
     let peers = session.peers(request.run.local_storage)?;
     let chunks = request.chunks();
@@ -202,7 +201,7 @@ fn run_workload(
              next number"
         ));
     }
-    let beside = output.beside(places(), mlperf_output.as_deref());
+    let beside = output.beside([folder.folder()], mlperf_output.as_deref());
     let trace = peers.agree_on(trace_of(&request, session), same_trace)?;
     let own_folder = request.own_folder();
     let plan = |look: ScanDepth| {
