@@ -217,6 +217,57 @@ fn a_thread_that_cannot_be_started_is_reported() {
     }
 }
 
+/// Runs a command as a user who may have so many threads; the system's own limits hold for root.
+const FEW_THREADS: &str = r#"
+import os, resource, sys
+threads, user = int(sys.argv[1]), int(sys.argv[2])
+os.chown(".", user, user)
+resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+os.environ["HOME"] = "/nonexistent"
+os.execv(sys.argv[3], sys.argv[3:])
+"#;
+
+#[test]
+fn a_limit_of_threads_is_named_wherever_it_is_reached() {
+    let user = (61_000 + std::process::id() % 4000).to_string();
+    let with = |threads: u32, words: &str| {
+        let folder = folder_with_a_model();
+        fs::write(folder.path().join("kv.csv"), "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n\
+            1.0,Write,49152,Tier-2,a,Prefill\n1.1,Read,49152,Tier-2,a,Decode\n").unwrap();
+        let mut command = Command::new("python3");
+        command.current_dir(&folder).args(["-c", FEW_THREADS, &threads.to_string(), &user]);
+        command.arg(env!("CARGO_BIN_EXE_stormlp")).args(words.split_whitespace());
+        command.output().ok()
+    };
+    let can_change_user = with(50, "--version").is_some_and(|output| output.status.success());
+    if !can_change_user {
+        return;
+    }
+    for words in [
+        "gds --path cpu --threads 2 --file-size 1M --duration 1x".to_string(),
+        "gds --path cpu-gpu --device host --threads 1 --file-size 1M --duration 1x".to_string(),
+        format!("datagen unet3d --files 2 --threads 2 {SMALL}"),
+        format!("train unet3d --generate --files 35 --steps 1 {SMALL}"),
+        "checkpoint tiny.yaml --ranks 8 --saves 1 --restores 0 --pause 0".to_string(),
+        "kvcache mlperf tiny-1b --users 2 --duration 100ms".to_string(),
+        "kvcache serving tiny-1b --concurrency 2 --duration 100ms".to_string(),
+        "kvcache replay kv.csv --model tiny-1b --speed max".to_string(),
+        "doctor .".to_string(),
+    ] {
+        for threads in [1, 2, 3, 4, 6] {
+            let output = with(threads, &words).unwrap();
+            let (code, told) = (output.status.code(), told(&output));
+            assert!(matches!(code, Some(0 | 4)), "{words}: {threads} threads: {code:?} {told}");
+            assert!(!told.contains("panicked"), "{words}: {threads} threads: {told}");
+            let is_named = code == Some(0) || told.contains("ulimit -u");
+            assert!(is_named, "{words}: {threads} threads: {told}");
+        }
+    }
+}
+
 #[test]
 fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
     let folder = folder_with_a_model();

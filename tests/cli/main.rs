@@ -1,7 +1,7 @@
 //! Runs the real executable in temporary folders and checks all that a user would see: exit code,
 //! stdout, stderr, files. One binary for all commands, so that it links once.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod calibrate;
 mod checkpoint;

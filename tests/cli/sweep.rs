@@ -19,6 +19,10 @@ use crate::stormlp;
 const HANGS: Duration = Duration::from_secs(120);
 /// The paths through libcufile, with its double.
 const BY_CUFILE: &str = "--path gds,gds-batch,gds-async";
+/// A write that moves a part of its bytes, and fails with the rest.
+const SHORT_EIO: &str = "short, then EIO";
+/// How a call fails.
+const ERRORS: [&str; 4] = ["EIO", "KILL", "short", SHORT_EIO];
 /// Calls of a command in the sample.
 const SAMPLE: u64 = 6;
 /// A report of an earlier run, which stays as it is.
@@ -130,13 +134,24 @@ impl Swept {
         place
     }
 
+    /// The command with a fault in call `nth`.
+    fn with_fault(&self, nth: u64, error: &str) -> String {
+        let call = self.call.map_or(String::new(), |call| format!(",call={call}"));
+        let short = format!("{} --inject-fault nth={nth},call=write,errno=short", self.words);
+        match error {
+            "short" => short,
+            // What is left of the write fails.
+            SHORT_EIO => format!("{short} --inject-fault nth={},call=write,errno=EIO", nth + 1),
+            _ => format!("{} --inject-fault nth={nth},errno={error}{call}", self.words),
+        }
+    }
+
     /// Runs the command with a fault in call `nth`, and again without.
     fn try_call(&self, nth: u64, error: &str, undisturbed: &Value) -> Ended {
         let place = self.place();
         let place = place.path();
         let saved = files(&place.join("stormlp-results"));
-        let call = self.call.map_or(String::new(), |call| format!(",call={call}"));
-        let words = format!("{} --inject-fault nth={nth},errno={error}{call}", self.words);
+        let words = self.with_fault(nth, error);
         let ended = judge(&words, &run(place, &words), error);
         let after = files(&place.join("stormlp-results"));
         for (path, content) in &saved {
@@ -176,9 +191,8 @@ impl Swept {
         let place = self.place();
         let output = succeed(place.path(), &self.words);
         let undisturbed = (self.result)(place.path(), &output);
-        let call = self.call.map_or(String::new(), |call| format!(",call={call}"));
         let place = self.place();
-        let beyond = format!("{} --inject-fault nth={}{call}", self.words, u64::MAX);
+        let beyond = self.with_fault(u64::MAX - 1, error);
         let Ended::NothingFailed(calls) = judge(&beyond, &run(place.path(), &beyond), error) else {
             panic!("{beyond} failed");
         };
@@ -218,8 +232,12 @@ fn judge(words: &str, output: &Output, error: &str) -> Ended {
         return Ended::NothingFailed(rest.split(' ').next().unwrap().parse().unwrap());
     }
     if code != 0 {
+        assert_ne!(error, "short", "the rest of a short write is written: {words}: {line}");
         assert_eq!(code, 5, "{words}: {line}");
         assert!(said.contains("Input/output error (os error 5)"), "{words}: {line}");
+        if error == SHORT_EIO {
+            return Ended::Exit(code);
+        }
         let path = line.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
         let path = path.map(|(path, _)| path).filter(|path| *path != "in flight");
         if let Some(name) = path.and_then(|path| Path::new(path).file_name()) {
@@ -361,17 +379,54 @@ const KV_TRACE: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n\
                         1.2,Write,24576,Tier-2,a,Prefill\n1.3,Write,24576,Tier-2,b,Prefill\n\
                         1.4,Read,24576,Tier-2,b,Decode\n";
 
-fn kvcache() -> Swept {
+fn kvcache(workload: &str) -> Swept {
     Swept {
-        words: "kvcache replay kv.csv tiny-1b --speed max --concurrency 1 --dir stormlp-data/kv"
-            .to_string(),
+        words: format!("kvcache {workload} --dir stormlp-data/kv"),
         result: |place, _| {
             let done = of_report(place, |report| {
+                // How much is done in a given time differs.
                 let trial = &report["trials"][0];
+                let is_trace = report["plan"]["trace"].is_object();
                 let bytes = ["read", "written"].map(|what| trial[what]["bytes"].clone());
-                json!([report["ending"]["status"], trial["requests"], bytes])
+                let trial = json!([trial["requests"], bytes]);
+                json!([report["ending"]["status"], is_trace.then_some(trial)])
             });
             json!([done, data(place)])
+        },
+        resume: |_| String::new(),
+        ..gds("psync")
+    }
+}
+
+fn each_kvcache(all: bool) {
+    for workload in [
+        "replay kv.csv --model tiny-1b --speed max --concurrency 1",
+        "mlperf tiny-1b --users 1 --duration 300ms --capacity 512M",
+        "serving tiny-1b --duration 300ms --concurrency 1 --prefixes 1 --prefix-tokens 256 \
+         --capacity 64M --queue-depth 1 --engine psync --tune writers=1",
+    ] {
+        for error in ERRORS {
+            kvcache(workload).sweep(error, all);
+        }
+    }
+}
+
+/// The runs of a comparison are those of another command; the faults are its own.
+fn compared() -> Swept {
+    Swept {
+        words: format!("compare {KEPT} {KEPT} -o compared.json -o compared.csv"),
+        result: |place, _| fs::read_to_string(place.join("compared.csv")).unwrap().into(),
+        resume: |_| String::new(),
+        ..gds("psync")
+    }
+}
+
+fn exported() -> Swept {
+    const OUTPUTS: [&str; 4] = ["out.csv", "out.md", "out.txt", "out.json"];
+    Swept {
+        words: format!("report show {KEPT} -o {}", OUTPUTS.join(" -o ")),
+        result: |place, _| {
+            OUTPUTS.map(|name| Value::from(fs::read_to_string(place.join(name)).unwrap())).into()
         },
         resume: |_| String::new(),
         ..gds("psync")
@@ -396,7 +451,7 @@ fn each_engine(swept: fn(&str) -> Swept, all: bool) {
     let engines: &[&str] =
         if all { &["psync", "uring", "tokio-uring"] } else { &["psync", "uring"] };
     for engine in engines {
-        for error in ["EIO", "KILL"] {
+        for error in ERRORS {
             swept(engine).sweep(error, all);
         }
     }
@@ -424,9 +479,7 @@ fn a_sample_of_calls_fails_in_checkpoint() {
 
 #[test]
 fn a_sample_of_calls_fails_in_kvcache() {
-    for error in ["EIO", "KILL"] {
-        kvcache().sweep(error, false);
-    }
+    each_kvcache(false);
 }
 
 #[test]
@@ -435,8 +488,12 @@ fn a_search_is_killed_at_a_sample_of_its_saves() {
 }
 
 #[test]
-fn every_call_fails_in_report() {
+fn every_call_fails_in_report_and_its_files() {
     shown().sweep("EIO", true);
+    for error in ["EIO", "KILL", "short"] {
+        exported().sweep(error, error == "EIO");
+        compared().sweep(error, error == "EIO");
+    }
 }
 
 #[test]
@@ -476,9 +533,7 @@ fn every_call_fails_in_checkpoint() {
 #[test]
 #[ignore = "one run for each call takes minutes"]
 fn every_call_fails_in_kvcache() {
-    for error in ["EIO", "KILL"] {
-        kvcache().sweep(error, true);
-    }
+    each_kvcache(true);
 }
 
 #[test]

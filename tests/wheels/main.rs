@@ -9,7 +9,7 @@
 //! A missing requirement (pip's index, a C compiler) is named in a line, and the test passes;
 //! `STORMLP_REQUIRE_CUFILE=1` makes that a failure. The wheels lie in the target folder.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 #[allow(
     dead_code,

@@ -4,6 +4,7 @@
 //! through `stormlp-transfer`, and readers receive bytes from their caller.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod content;
 pub mod dataset;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::note::Cause;
 use stormlp_transfer::storage::LockError;
-use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
+use stormlp_transfer::thread_group::{Panicked, THREADS_HELP, ThreadGroupError};
 use stormlp_transfer::{DEVICE_HELP, TransferError, fallback};
 
 use crate::error::GroupError;
@@ -136,9 +136,7 @@ impl Fault {
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
             Self::FellBack { .. } => fallback::REMEDY,
-            Self::ThreadGroup(ThreadGroupError::Start(_)) => {
-                "allow this user more threads (ulimit -u)"
-            }
+            Self::ThreadGroup(ThreadGroupError::Start(_)) => THREADS_HELP,
             Self::ThreadGroup(ThreadGroupError::Panicked(_)) => {
                 "please report it with the command and stormlp's output"
             }

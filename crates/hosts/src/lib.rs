@@ -15,6 +15,8 @@
 //! This is the only crate with `unsafe` apart from `transfer`: calls into foreign libraries in
 //! `mpi` and `pmix`, and the first lines of `pmi1`.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod choice;
 pub mod consistency_fields;
 mod engine;

@@ -12,6 +12,7 @@ use stormlp_core::stop::StopToken;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_transfer::thread_group::THREADS_HELP;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
@@ -41,7 +42,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
     }
     stormlp_transfer::signals::handle_on_thread(&SIGNALS)
         .context("no thread for signals could be started")
-        .map_err(Failure::machine)?;
+        .map_err(|error| Failure::machine(error).with_help(THREADS_HELP))?;
     Ok(stop)
 }
 

@@ -8,6 +8,8 @@
 //!
 //! This is the only crate with `unsafe`, CUDA and cuFile. GPU libraries are opened at run time.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod accelerator;
 mod attached;
 pub mod cuda;

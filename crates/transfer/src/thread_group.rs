@@ -10,6 +10,12 @@ use std::time::{Duration, Instant};
 use stormlp_core::panics::message;
 use stormlp_core::stop::StopToken;
 
+use crate::error::TransferError;
+
+/// What to do when no thread can be started.
+pub const THREADS_HELP: &str =
+    "allow this user more threads (ulimit -u), or its control group more (pids.max)";
+
 /// A thread panicked: a bug in stormlp.
 #[derive(Debug, thiserror::Error)]
 #[error("thread {thread} panicked: {message}; this is a fault of stormlp")]
@@ -29,6 +35,19 @@ pub enum ThreadGroupError {
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Start(#[source] io::Error),
+}
+
+impl From<ThreadGroupError> for TransferError {
+    fn from(error: ThreadGroupError) -> Self {
+        match error {
+            ThreadGroupError::Start(source) => Self::Unavailable {
+                what: "another thread".to_string(),
+                reason: source.to_string(),
+                remedy: THREADS_HELP.to_string(),
+            },
+            panicked => Self::Io { action: "a thread", source: io::Error::other(panicked) },
+        }
+    }
 }
 
 /// Runs `work`; turns a panic into an error that names `thread`.

@@ -7,7 +7,7 @@
 //! libcufile, and the real libcufile on host memory, and calls every figure emulated. Without
 //! arguments, as `cargo test` calls it, it says that and ends.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 mod bytes;
 mod clock;

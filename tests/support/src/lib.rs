@@ -1,7 +1,7 @@
 //! Shared by the tests of several crates: an object store that fails where a test wants it to, and
 //! paths that panic there.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod objects;
 mod panics;

@@ -8,6 +8,7 @@ use stormlp_core::evidence::{Evidence, ObjectStore};
 use stormlp_core::location::Location;
 use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
+use stormlp_core::stop::StopToken;
 use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::fault::Fault;
@@ -18,6 +19,7 @@ use stormlp_transfer::fallback::{self, hold_cufile, settings};
 use stormlp_transfer::run_context::{RunContext, now};
 use stormlp_transfer::storage::{FolderLock, Storage};
 use stormlp_transfer::telemetry::{BlockDevices, Instruments, peak_rss_bytes};
+use stormlp_transfer::thread_group::{self, Start};
 
 use super::chunk_files::ServingState;
 use super::error::KvcacheError;
@@ -84,7 +86,7 @@ impl RunFolder {
         let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
         let telemetry = plan.request.tune().telemetry;
         let started = Instant::now();
-        let noise = make_noise(plan);
+        let noise = make_noise(plan)?;
         Ok(Self {
             devices: storage.devices(&[folder.folder()]),
             instruments: Instruments::around([folder.folder()], gpus, telemetry),
@@ -98,7 +100,7 @@ impl RunFolder {
 }
 
 /// All of the noise, made on every CPU.
-fn make_noise(plan: &KvcachePlan) -> Noise {
+fn make_noise(plan: &KvcachePlan) -> Result<Noise, KvcacheError> {
     let noise = Noise::new(plan.seed.into());
     let mut all = vec![[0; 2]; NOISE_ELEMENTS as usize];
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -107,14 +109,11 @@ fn make_noise(plan: &KvcachePlan) -> Noise {
     for (nth, part) in parts.enumerate() {
         shares[nth % threads].push(part);
     }
-    thread::scope(|scope| {
-        for share in shares {
-            scope.spawn(|| {
-                share.into_iter().for_each(|(part, place)| noise.generate(place, part));
-            });
-        }
-    });
-    noise.holding(all)
+    let generate = |share: Vec<(&mut [_], _)>, _: &mut Start<'_>| {
+        share.into_iter().for_each(|(part, place)| noise.generate(place, part));
+    };
+    thread_group::run("noise", shares, &StopToken::new(), generate, |_| ())?;
+    Ok(noise.holding(all))
 }
 
 impl RunFolder {

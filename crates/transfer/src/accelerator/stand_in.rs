@@ -8,6 +8,7 @@ use stormlp_core::path::MemoryKind;
 use crate::accelerator::device::{Accelerator, CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
+use crate::thread_group::ThreadGroupError;
 use crate::transfer::AcceleratorBuffer;
 
 /// Host memory standing in for accelerator memory. Reports call it emulated.
@@ -87,7 +88,7 @@ impl CopyThread {
                     }
                 }
             })
-            .map_err(TransferError::io("start the copy thread"))?;
+            .map_err(ThreadGroupError::Start)?;
         Ok(Self { work: Some(work), finished, thread: Some(thread) })
     }
 }

@@ -18,7 +18,7 @@ use crate::attached::Attached;
 use crate::error::TransferError;
 use crate::object::{Get, ObjectError, ObjectFacts, ObjectFault, Session};
 use crate::storage::{ObjectMode, OpenObject, put_key};
-use crate::thread_group::{Panicked, guarded};
+use crate::thread_group::{Panicked, ThreadGroupError, guarded};
 use crate::transfer::{
     Completion, FileId, FileRange, Rejected, Slot, SlotMemory, Transfer, TransferPath,
 };
@@ -241,8 +241,7 @@ impl Helpers {
             let (queue, sender) = (Arc::clone(&queue), sender.clone());
             let serve = move || serve(&connection, &queue, &sender);
             let thread = thread::Builder::new().name("connection".to_string()).spawn(serve);
-            let action = "starting a thread for each connection";
-            helpers.threads.push(thread.map_err(|source| TransferError::Io { action, source })?);
+            helpers.threads.push(thread.map_err(ThreadGroupError::Start)?);
         }
         Ok(helpers)
     }

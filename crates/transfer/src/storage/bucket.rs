@@ -8,6 +8,7 @@ use std::sync::Arc;
 use stormlp_core::evidence::ObjectStore;
 use stormlp_core::facts::Identity;
 use stormlp_core::location::ObjectName;
+use stormlp_core::stop::StopToken;
 use stormlp_core::verify::Verify;
 use stormlp_core::warning::Warning;
 
@@ -16,6 +17,7 @@ use super::handle::Access;
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
 use crate::error::TransferError;
 use crate::object::{Client, Get, ObjectFacts, Pending, Session, SessionPool, Settings, Upload};
+use crate::thread_group::{self, Start};
 
 /// The largest object that is read as text.
 const TEXT_BYTES: u64 = 1 << 30;
@@ -227,12 +229,12 @@ impl Buckets {
             })
         };
         let share = listed.len().div_ceil(ASKING_THREADS).max(1);
-        let asked: Vec<Result<Vec<_>, TransferError>> = std::thread::scope(|scope| {
-            let asking: Vec<_> = (listed.chunks(share))
-                .map(|some| scope.spawn(move || some.iter().map(look).collect()))
-                .collect();
-            asking.into_iter().map(|one| one.join().expect("asking does not panic")).collect()
-        });
+        let ask = |some: &[Entry], _: &mut Start<'_>| -> Result<Vec<_>, TransferError> {
+            some.iter().map(look).collect()
+        };
+        let failed = StopToken::new();
+        let (asked, ()) =
+            thread_group::run("marks", listed.chunks(share), &failed, ask, |_| ())?;
         Ok(asked.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 }

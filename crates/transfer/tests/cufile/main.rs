@@ -6,7 +6,7 @@
 //! waits with a time limit and looks at how the child ended. `cargo test --test cufile NAME` runs
 //! the scenarios with NAME in their name.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 mod build;
 mod call_scenarios;
