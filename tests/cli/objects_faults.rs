@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use stormlp_test_support::{Fault, ObjectServer};
 
 use super::objects::{CHECKPOINT, DATASET, GDS, TRAIN, failed_at, run, run_in};
+use super::signals::{code, send};
 
 #[test]
 fn retries_are_counted_and_said() {
@@ -210,4 +213,88 @@ fn refusals_say_what_to_do() {
     let server = ObjectServer::default();
     let (code, _, error) = run(&server, &GDS.replace("bucket", "another"));
     assert!(code != 0 && error.contains("create the bucket first"), "{error}");
+}
+
+/// Starts a command on a server that answers no more requests with `wanted` in their first line once one
+/// came, interrupts it, and returns its exit code and how long it took to end.
+fn interrupted(server: &ObjectServer, arguments: &str, wanted: &str) -> (Option<i32>, Duration) {
+    let folder = tempfile::tempdir().unwrap();
+    server.trap(wanted, usize::MAX, Fault::Late(Duration::from_secs(600)));
+    let before = server.lines().len();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command.current_dir(&folder).args(arguments.split_whitespace()).envs(server.variables());
+    command.env("HOME", folder.path()).env_remove("STORMLP_RESULTS_DIR");
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while !server.lines()[before..].iter().any(|line| line.contains(wanted)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{arguments}: no {wanted}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    send("-INT", &child);
+    let asked = Instant::now();
+    (code(child, arguments), asked.elapsed())
+}
+
+#[test]
+fn the_first_interrupt_ends_a_run_whose_endpoint_is_silent() {
+    let server = ObjectServer::default();
+    assert_eq!(run(&server, DATASET).0, 0);
+    let kvcache = "kvcache serving tiny-1b --dir s3://bucket/kv --duration 60s --concurrency 1 \
+                   --prefixes 1 --prefix-tokens 256 --capacity 64M";
+    for (arguments, wanted) in [
+        (GDS, "GET /bucket/p/stormlp."),
+        (TRAIN, "GET /bucket/d/set/train/img_05"),
+        (&*DATASET.replace("d/set", "e"), "PUT /bucket/e/train/"),
+        (kvcache, "PUT /bucket/kv"),
+    ] {
+        let (code, took) = interrupted(&server, arguments, wanted);
+        assert_eq!(code, Some(130), "{arguments}");
+        assert!(took < Duration::from_secs(25), "{arguments}: {took:?}");
+        server.forgive();
+    }
+}
+
+#[test]
+fn no_output_repeats_a_credential_in_any_encoding() {
+    let (secret, token) = ("wJal+rXUtn/FEMI&K7", "FwoG/Zx+token==");
+    let url = |text: &str| {
+        let escaped = |byte: u8| match byte.is_ascii_alphanumeric() {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        };
+        text.bytes().map(escaped).collect::<String>()
+    };
+    let numbers = |text: &str| text.bytes().map(|byte| format!("&#{byte};")).collect::<String>();
+    let forms: Vec<String> = [secret, token]
+        .iter()
+        .flat_map(|text| {
+            let xml = text.replace('&', "&amp;");
+            [xml.clone(), url(text), url(&url(text)), numbers(text), xml.replace('/', "\\/")]
+        })
+        .collect();
+    let message = forms.join(" ");
+    let body = format!("<Error><Code>Odd</Code><Message>{message}</Message></Error>");
+    let reply = format!(
+        "HTTP/1.1 500 Oops\r\nServer: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        url(secret),
+        body.len()
+    );
+    let server = ObjectServer::default();
+    server.trap("/bucket", usize::MAX, Fault::Raw(reply.into_bytes()));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("tiny.yaml"), super::checkpoint::TINY).unwrap();
+    for arguments in [GDS, DATASET, TRAIN, CHECKPOINT, "clean s3://bucket/p", "doctor s3://bucket/p"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+        command.current_dir(&folder).args(arguments.split_whitespace()).envs(server.variables());
+        command.env("AWS_SECRET_ACCESS_KEY", secret).env("AWS_SESSION_TOKEN", token);
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("***"), "{arguments}: {said}");
+        let plain = [secret, token].map(str::to_string);
+        for form in forms.iter().chain(&plain) {
+            assert!(!said.contains(form.as_str()), "{arguments}: {form} in {said}");
+        }
+    }
+    assert!(server.lines().iter().all(|line| !line.contains("X-Amz-")), "signed in a header");
 }

@@ -29,14 +29,14 @@ fn start(folder: &Path, words: &str, begun: &str) -> Child {
     child
 }
 
-fn send(signal: &str, child: &Child) {
+pub(crate) fn send(signal: &str, child: &Child) {
     let id = child.id().to_string();
     let sent = Command::new("kill").args([signal, &id]).status();
     assert!(sent.unwrap().success());
 }
 
 /// The exit code of a child that has to end.
-fn code(mut child: Child, words: &str) -> Option<i32> {
+pub(crate) fn code(mut child: Child, words: &str) -> Option<i32> {
     let since = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {

@@ -40,6 +40,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
             })
             .context("cannot install a signal handler")?;
     }
+    stormlp_transfer::signals::heed(&stop);
     stormlp_transfer::signals::handle_on_thread(&SIGNALS)
         .context("no thread for signals could be started")
         .map_err(|error| Failure::machine(error).with_help(THREADS_HELP))?;

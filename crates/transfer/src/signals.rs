@@ -1,4 +1,4 @@
-//! Which thread receives a signal.
+//! Which thread receives a signal, and what hears of it.
 //!
 //! The kernel delivers to the main thread if that accepts the signal. But a thread blocked on
 //! storage inside the kernel runs no handler until storage responds, so a signal could not end a
@@ -6,8 +6,46 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_core::stop::StopToken;
+
+/// How long a request may go on after the user asked to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The user's request to stop this process, and when it was first noticed.
+static STOP: OnceLock<StopToken> = OnceLock::new();
+static NOTICED: OnceLock<Instant> = OnceLock::new();
+/// Whether a request was given up because of it.
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// Has requests to object stores hear `stop`. Call it once, at the start.
+pub fn heed(stop: &StopToken) {
+    STOP.get_or_init(|| stop.clone());
+}
+
+/// How long ago the user asked to stop; `None` if that has not happened.
+pub(crate) fn stopped_for() -> Option<Duration> {
+    let is_stopped = STOP.get().is_some_and(StopToken::is_stopped);
+    is_stopped.then(|| NOTICED.get_or_init(Instant::now).elapsed())
+}
+
+/// Whether a request that `began` is to end without a result. After the first there is no patience
+/// with further ones.
+pub(crate) fn give_up(began: Instant) -> bool {
+    let is_over = stopped_for().is_some_and(|time| time >= PATIENCE)
+        && (gave_up() || began.elapsed() >= PATIENCE);
+    GAVE_UP.fetch_or(is_over, Ordering::Relaxed);
+    is_over
+}
+
+/// Whether requests failed because the user asked to stop.
+pub fn gave_up() -> bool {
+    GAVE_UP.load(Ordering::Relaxed)
+}
 
 /// Threads that only handle signals; they live until the process ends.
 static PARKED: AtomicUsize = AtomicUsize::new(0);

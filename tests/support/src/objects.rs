@@ -202,7 +202,7 @@ impl ObjectServer {
         self.state.lock().unwrap().at_once.1
     }
 
-    /// The first lines of the requests so far, without signatures.
+    /// The first lines of the requests so far.
     pub fn lines(&self) -> Vec<String> {
         self.state.lock().unwrap().lines.clone()
     }
@@ -291,15 +291,11 @@ fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let url = Url::parse(&format!("http://s3{target}")).ok()?;
-    let in_url = url.query_pairs().find(|(name, _)| name == "X-Amz-SignedHeaders");
-    let signed = signed.or(in_url.map(|(_, names)| names.into_owned()));
     Some(Request { method, url, range, amz, signed, body })
 }
 
-/// The query without the signature.
 fn told_query(url: &Url) -> String {
-    let own = url.query_pairs().filter(|(name, _)| !name.starts_with("X-Amz-"));
-    own.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+    url.query_pairs().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
 fn percent(text: &str) -> String {

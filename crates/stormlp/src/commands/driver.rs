@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use stormlp_core::failure::Failure;
-use stormlp_core::report::Report;
+use stormlp_core::note::Cause;
+use stormlp_core::report::{Ending, Report};
 use stormlp_core::transport::DeviceId;
 use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::multi_host::Hosts;
@@ -15,6 +16,7 @@ use stormlp_hosts::saver::Saver;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_transfer::run_context::{self, RunContext};
+use stormlp_transfer::signals::gave_up;
 use stormlp_transfer::storage;
 
 use super::deliver::{self, Delivery};
@@ -126,6 +128,10 @@ where
     let running = Running { hosts, saver: &mut saver, progress, surroundings };
     let mut report = lane.run(start.report, running)?;
     report.warnings.extend(storage::refusals().chain(run_context::clock_step()));
+    // Requests that failed for it are its consequence.
+    if gave_up() && matches!(&report.ending, Ending::Failed(note) if note.kind == Cause::Storage) {
+        report.ending = Ending::Stopped;
+    }
     blame_launcher(&mut report.ending, hosts, &session.stop);
     let for_mlperf = mlperf_output.map_or(Ok(()), |folder| {
         deliver::write_mlperf(folder, |taken| lane.mlperf_files(&report, folder, taken))

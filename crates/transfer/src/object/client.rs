@@ -10,6 +10,7 @@ use url::Url;
 
 use super::error::{ObjectError, ObjectFault};
 use super::settings::{Settings, host};
+use super::sign;
 use super::tls;
 use super::wire::WireError;
 use crate::error::TransferError;
@@ -105,14 +106,17 @@ impl Client {
     }
 
     /// A text of the endpoint's without the user's credentials, should it repeat them.
-    pub(super) fn conceal(&self, text: &[u8]) -> String {
-        let mut text = String::from_utf8_lossy(text).into_owned();
-        let credentials = &self.settings.credentials;
-        let secrets = [Some(credentials.key()), Some(credentials.secret()), credentials.token()];
-        for secret in secrets.into_iter().flatten() {
-            text = text.replace(secret, "***");
+    pub(super) fn conceal(&self, text: &str) -> String {
+        sign::conceal(&self.settings.credentials, text)
+    }
+
+    /// A fault that may quote the endpoint, without the user's credentials.
+    pub(super) fn concealed(&self, fault: ObjectFault) -> ObjectFault {
+        match fault {
+            ObjectFault::Answer(what) => ObjectFault::Answer(self.conceal(&what)),
+            ObjectFault::Data(what) => ObjectFault::Data(self.conceal(&what)),
+            fault => fault,
         }
-        text
     }
 }
 

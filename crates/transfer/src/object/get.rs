@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::checks::replaced;
 use super::error::{ObjectError, ObjectFault};
 use super::reply::Head;
-use super::request::Request;
 use super::session::{ObjectFacts, Session};
 use super::wire::WireError;
 
@@ -50,10 +49,9 @@ impl Session {
     pub fn get(&mut self, get: Get<'_>, target: &mut [u8]) -> Result<Option<String>, ObjectError> {
         let (began, mut first_byte) = (Instant::now(), Duration::ZERO);
         let Get { key, offset, .. } = get;
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
         let (wanted, last) = (target.len() as u64, offset + target.len() as u64 - 1);
-        let mut action = bucket.get_object(Some(&credentials), key);
-        let mut request = Request::with_headers(&mut action, "GET", key, self.asks());
+        let action = self.bucket.get_object(None, key);
+        let mut request = self.request(&action, "GET", key, self.asks());
         request.offset = Some(offset);
         if !get.is_whole(target.len()) {
             request.headers += &format!("Range: bytes={offset}-{last}\r\n");
@@ -67,7 +65,7 @@ impl Session {
             self.first_byte.record_ns(u64::try_from(first_byte.as_nanos()).unwrap_or(u64::MAX));
         }
         let same = self.compare(get, &head, target);
-        same.map_err(|fault| request.error(&bucket, fault))?;
+        same.map_err(|fault| request.error(fault))?;
         Ok(head.etag)
     }
 

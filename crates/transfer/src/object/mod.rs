@@ -3,7 +3,7 @@
 //! [`Settings`] come from the environment and `~/.aws`, as in the AWS tools. A [`Client`] is
 //! shared; each thread speaks through a [`Session`] with a separate connection, and counts
 //! requests, retries, connections and bytes. Bodies are received straight into the caller's memory.
-//! Signatures and XML come from `rusty-s3`, which does no I/O.
+//! Addresses and XML come from `rusty-s3`, which does no I/O; requests are signed in a header.
 
 mod checks;
 mod checksum;
@@ -18,6 +18,7 @@ mod request;
 mod retry;
 mod session;
 mod settings;
+mod sign;
 #[cfg(test)]
 mod tests;
 mod tls;

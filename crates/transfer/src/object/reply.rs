@@ -118,13 +118,14 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The error in a reply with an error status.
-    pub(super) fn of(head: &Head, body: &[u8]) -> Self {
+    /// The error in a reply with an error status; its texts are those that `conceal` leaves.
+    pub(super) fn of(head: &Head, body: &[u8], conceal: &dyn Fn(&str) -> String) -> Self {
         let text = String::from_utf8_lossy(body);
         let region = head.region.as_ref().map(|region| format!("region {region}"));
         let elsewhere = [head.location.clone(), region];
         let elsewhere: Vec<String> = elsewhere.into_iter().flatten().collect();
-        let code = element(&text, "Code").unwrap_or_default();
+        let told = |name| shortened(&conceal(element(&text, name)));
+        let code = told("Code");
         Self {
             status: head.status,
             // HEAD has no body; the status says as much.
@@ -133,31 +134,30 @@ impl Refusal {
                 _ => code,
             },
             // A server may speak plainly, such as one for TLS to plain HTTP.
-            message: element(&text, "Message").unwrap_or_else(|| match text.contains('<') {
-                true => String::new(),
-                false => text.trim().chars().take(120).collect(),
-            }),
-            elsewhere: Some(elsewhere.join(", ")).filter(|text| !text.is_empty()),
+            message: match told("Message", LONGEST_WORD) {
+                none if none.is_empty() && !text.contains('<') => {
+                    shortened(&conceal(LONGEST_WORD, &text))
+                }
+                message => message,
+            },
+            elsewhere: Some(conceal(usize::MAX, &elsewhere.join(", "))).filter(|text| !text.is_empty()),
             retries: 0,
             keeps_connection: !head.closes,
         }
     }
 
     /// The error in a document that came after the status 200 was sent.
-    pub(super) fn late(head: &Head, body: &[u8]) -> Self {
-        let told = Self::of(head, body);
+    pub(super) fn late(head: &Head, body: &[u8], conceal: &dyn Fn(&str) -> String) -> Self {
+        let told = Self::of(head, body, conceal);
         Self { status: status_of(&told.code), ..told }
     }
 
     /// The error in a successful reply about one of its objects: there is no status for each.
     pub(super) fn of_object(code: &str, message: &str) -> Self {
-        let status = status_of(code);
-        let short =
-            |text: &str| -> String { printable(text).chars().take(MOST_CHARACTERS).collect() };
         Self {
-            status,
-            code: short(code),
-            message: short(message),
+            status: status_of(code),
+            code: shortened(code),
+            message: shortened(message),
             elsewhere: None,
             retries: 0,
             keeps_connection: true,
@@ -243,11 +243,13 @@ fn status_of(code: &str) -> u16 {
     }
 }
 
-/// The text of the first element of this name, shortened: error documents have a handful of plain
-/// elements, and whatever else they hold is not looked at.
-fn element(text: &str, name: &str) -> Option<String> {
-    let rest = text.split_once(&format!("<{name}>"))?.1;
-    let inner = rest.split_once('<')?.0;
-    let short: String = inner.chars().take(MOST_CHARACTERS).collect();
-    Some(printable(short.trim()).into_owned())
+/// The text of the first element of this name: error documents have a handful of plain elements, and
+/// whatever else they hold is not looked at.
+fn element<'a>(text: &'a str, name: &str) -> &'a str {
+    let rest = text.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
+    rest.split_once('<').map_or("", |(inner, _)| inner)
+}
+
+fn shortened(text: &str) -> String {
+    printable(text.trim()).chars().take(MOST_CHARACTERS).collect()
 }

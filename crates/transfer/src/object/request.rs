@@ -1,67 +1,71 @@
 //! A signed request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rusty_s3::{Bucket, S3Action};
+use rusty_s3::S3Action;
 use url::Url;
 
+use super::client::Client;
 use super::error::{ObjectError, ObjectFault};
 use super::reply::MARK;
-
-/// How long a signature is valid: longer than any request with all of its retries.
-const SIGNED_FOR: Duration = Duration::from_secs(3600);
+use super::session::Session;
+use super::sign;
+use crate::run_context::utc;
 
 /// A request that is ready to be sent, any number of times.
 pub(super) struct Request<'a> {
+    client: Arc<Client>,
+    bucket: String,
     /// The name of the request in errors.
-    pub(super) name: &'a str,
+    name: &'a str,
     pub(super) method: &'static str,
     pub(super) key: &'a str,
     pub(super) offset: Option<u64>,
     pub(super) url: Url,
-    /// Header lines in addition to the host and the length.
+    /// Header lines in addition to the host, the length and the signature.
     pub(super) headers: String,
     pub(super) body: &'a [u8],
 }
 
-impl<'a> Request<'a> {
-    /// A signed request without headers or body.
-    pub(super) fn of<A: S3Action<'a>>(action: &A, name: &'a str, key: &'a str) -> Self {
-        Self {
+impl Session {
+    /// A request without a body, with headers of S3.
+    pub(super) fn request<'a, 'b, A: S3Action<'b>>(
+        &self,
+        action: &A,
+        name: &'a str,
+        key: &'a str,
+        headers: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Request<'a> {
+        let lines = headers.into_iter().map(|(header, value)| format!("{header}: {value}\r\n"));
+        Request {
+            client: Arc::clone(&self.client),
+            bucket: self.bucket.name().to_string(),
             name,
             method: A::METHOD.to_str(),
             key,
             offset: None,
-            url: action.sign(SIGNED_FOR),
-            headers: String::new(),
+            // It grants no access: the action has no credentials.
+            url: action.sign(Duration::ZERO),
+            headers: lines.collect(),
             body: &[],
         }
     }
+}
 
-    /// The same with headers of S3, which have to be signed.
-    pub(super) fn with_headers<A: S3Action<'a>>(
-        action: &mut A,
-        name: &'a str,
-        key: &'a str,
-        headers: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Self {
-        let mut lines = String::new();
-        for (header, value) in headers {
-            lines += &format!("{header}: {value}\r\n");
-            action.headers_mut().insert(header, value);
-        }
-        Self { headers: lines, ..Self::of(action, name, key) }
-    }
-
-    /// Writes the lines before the body.
+impl Request<'_> {
+    /// Writes the lines before the body, signed now.
     pub(super) fn write_head(&self, head: &mut Vec<u8>) {
         use std::io::Write as _;
         head.clear();
         let path = &self.url[url::Position::BeforePath..url::Position::AfterQuery];
         let authority = &self.url[url::Position::BeforeHost..url::Position::AfterPort];
+        let settings = &self.client.settings;
+        let signer = (&settings.credentials, settings.region.as_str());
+        let signed = sign::signed((self.method, &self.url, &self.headers), signer, utc());
         let _ = write!(
             head,
-            "{} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: stormlp\r\n{}",
+            "{} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: stormlp\r\n{}{signed}",
             self.method, self.headers
         );
         if !self.body.is_empty() || matches!(self.method, "PUT" | "POST") {
@@ -69,12 +73,11 @@ impl<'a> Request<'a> {
         }
         head.extend_from_slice(b"\r\n");
     }
-}
 
-impl Request<'_> {
     /// The error of this request.
-    pub(super) fn error(&self, bucket: &Bucket, fault: ObjectFault) -> ObjectError {
-        ObjectError::new(self.name, (bucket.name(), self.key), self.offset, fault)
+    pub(super) fn error(&self, fault: ObjectFault) -> ObjectError {
+        let of = (self.bucket.as_str(), self.key);
+        ObjectError::new(self.name, of, self.offset, self.client.concealed(fault))
     }
 }
 

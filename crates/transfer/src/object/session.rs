@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Instant;
 
 use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
-use rusty_s3::{Bucket, Credentials};
+use rusty_s3::Bucket;
 use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::printable::printable;
 use url::Url;
 
 use super::checksum::Checksum;
@@ -22,6 +23,7 @@ use super::retry::{MOST_RETRIES, Pauses};
 use super::settings::host;
 use super::wire::{Connection, FIRST_ANSWER, STALL_TIMEOUT, WireError};
 use crate::error::TransferError;
+use crate::signals::{give_up, stopped_for};
 
 /// The longest document that is read: a page of 1,000 long keys is a third of it.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
@@ -134,11 +136,6 @@ impl Session {
         }
     }
 
-    /// The credentials of its client.
-    pub(super) fn credentials(&self) -> Credentials {
-        self.client.settings.credentials.clone()
-    }
-
     /// The traffic since the session began, and the facts known of the endpoint.
     pub fn evidence(&self) -> ObjectStore {
         let counts = ObjectStore {
@@ -157,6 +154,7 @@ impl Session {
         offset: Option<u64>,
         fault: ObjectFault,
     ) -> ObjectError {
+        let fault = self.client.concealed(fault);
         ObjectError::new(request, (self.bucket.name(), key), offset, fault)
     }
 
@@ -165,14 +163,13 @@ impl Session {
     /// # Errors
     /// When the request fails.
     pub fn put(&mut self, key: &str, body: &[u8]) -> Result<Option<String>, ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let mut action = bucket.put_object(Some(&credentials), key);
         let sent = self.checksum_of(body);
         let headers = sent.map(Checksum::header).into_iter().chain([mark()]);
-        let request = Request { body, ..Request::with_headers(&mut action, "PUT", key, headers) };
+        let action = self.bucket.put_object(None, key);
+        let request = Request { body, ..self.request(&action, "PUT", key, headers) };
         let (head, _) = self.document(&request)?;
         let same = self.compare_sent(sent, &head, body.len() as u64);
-        same.map_err(|fault| request.error(&bucket, fault))?;
+        same.map_err(|fault| request.error(fault))?;
         Ok(head.etag)
     }
 
@@ -199,15 +196,14 @@ impl Session {
 
     /// The size of an object and all that HEAD tells.
     fn head_of(&mut self, key: &str) -> Result<Option<(u64, Head)>, ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let mut action = bucket.head_object(Some(&credentials), key);
-        let request = Request::with_headers(&mut action, "HEAD", key, self.asks());
+        let action = self.bucket.head_object(None, key);
+        let request = self.request(&action, "HEAD", key, self.asks());
         let head = match self.perform(&request, |_, _| Ok(())) {
             Err(error) if error.is_not_found() => return Ok(None),
             other => other?.0,
         };
         let what = || ObjectFault::Answer("the reply has no Content-Length".to_string());
-        let bytes = head.length.ok_or_else(|| request.error(&bucket, what()))?;
+        let bytes = head.length.ok_or_else(|| request.error(what()))?;
         Ok(Some((bytes, head)))
     }
 
@@ -244,12 +240,12 @@ impl Session {
         delimiter: Option<&str>,
         most: usize,
     ) -> Result<(Vec<Listed>, Vec<String>), ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let (mut all, mut folders) = (Vec::new(), Vec::new());
-        let mut token: Option<String> = None;
-        let (mut first_before, mut empty_pages) = (None, 0);
+        let bucket = self.bucket.clone();
+        let (mut all, mut folders) = (Vec::<Listed>::new(), Vec::<String>::new());
+        let (mut token, mut empty_pages) = (None::<String>, 0);
+        let began = Instant::now();
         loop {
-            let mut action = ListObjectsV2::new(&bucket, Some(&credentials));
+            let mut action = ListObjectsV2::new(&bucket, None);
             action.with_prefix(prefix);
             if let Some(delimiter) = delimiter {
                 action.with_delimiter(delimiter);
@@ -260,37 +256,39 @@ impl Session {
             if let Some(token) = &token {
                 action.with_continuation_token(token.as_str());
             }
-            let request = Request::of(&action, "list", prefix);
-            let wrong = |what: String| request.error(&bucket, ObjectFault::Answer(what));
+            let request = self.request(&action, "list", prefix, None);
+            let wrong = |what: String| request.error(ObjectFault::Answer(what));
             let (_, body) = self.document(&request)?;
             let page = parsed(&body, ListObjectsV2::parse_response).map_err(wrong)?;
-            let first_folder = page.common_prefixes.first().map(|one| one.prefix.clone());
-            let first = (page.contents.first().map(|one| one.key.clone()), first_folder);
-            let is_empty = first == (None, None);
-            empty_pages += usize::from(is_empty);
+            let known = all.len() + folders.len();
             for one in page.contents {
                 let Some(bytes) = one.size.filter(|_| one.key.starts_with(prefix)) else {
                     return Err(wrong("it contains other objects, or no sizes".to_string()));
                 };
+                ascends(all.last().map(|last| &last.key), &one.key).map_err(wrong)?;
                 let facts = ObjectFacts { etag: one.etag, ..ObjectFacts::of_size(bytes) };
                 all.push(Listed { key: one.key, facts });
             }
             let between = page.common_prefixes.into_iter().map(|one| one.prefix);
-            folders.extend(between.filter(|one| one.starts_with(prefix)));
+            for folder in between.filter(|one| one.starts_with(prefix)) {
+                ascends(folders.last(), &folder).map_err(wrong)?;
+                folders.push(folder);
+            }
+            let count = all.len() + folders.len();
+            empty_pages += usize::from(count == known);
             match page.next_continuation_token {
                 None => return Ok((all, folders)),
                 Some(_) if all.len() >= most => return Ok((all, folders)),
-                next if next == token || (first_before.as_ref() == Some(&first) && !is_empty) => {
+                next if next == token => {
                     return Err(wrong("a page leads back to itself".to_string()));
                 }
-                _ if empty_pages > MOST_EMPTY_PAGES || all.len() + folders.len() > MOST_LISTED => {
+                _ if empty_pages > MOST_EMPTY_PAGES || count > MOST_LISTED || give_up(began) => {
                     let what = format!(
-                        "the list has no end: {} names, and {empty_pages} pages without any",
-                        all.len() + folders.len()
+                        "the list has no end: {count} names, and {empty_pages} pages without any"
                     );
                     return Err(wrong(what));
                 }
-                next => (token, first_before) = (next, Some(first)),
+                next => token = next,
             }
         }
     }
@@ -300,22 +298,22 @@ impl Session {
     /// # Errors
     /// When a request fails, or the endpoint kept one of the objects.
     pub fn delete(&mut self, keys: &[String]) -> Result<(), ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let bucket = self.bucket.clone();
         for some in keys.chunks(DELETED_AT_ONCE) {
             let named: Vec<_> = some.iter().cloned().map(ObjectIdentifier::new).collect();
-            let action = DeleteObjects::new(&bucket, Some(&credentials), named.iter());
-            let request = Request::of(&action, "delete", &some[0]);
+            let action = DeleteObjects::new(&bucket, None, named.iter());
+            let request = self.request(&action, "delete", &some[0], None);
             let (body, md5) = action.body_with_md5();
             let headers = format!("Content-MD5: {md5}\r\n");
             let request = Request { headers, body: body.as_bytes(), ..request };
             let (_, reply) = self.document(&request)?;
             let reply = parsed(&reply, rusty_s3::actions::DeleteObjectsResponse::parse)
-                .map_err(|what| request.error(&bucket, ObjectFault::Answer(what)))?;
+                .map_err(|what| request.error(ObjectFault::Answer(what)))?;
             if let Some(kept) = reply.errors.first() {
-                let (code, message) = (self.client.conceal(kept.code.as_bytes()), &kept.message);
-                let refusal = Refusal::of_object(&code, &self.client.conceal(message.as_bytes()));
-                let fault = ObjectFault::Kept(Box::new(refusal));
-                return Err(Request { key: &kept.key, ..request }.error(&bucket, fault));
+                let [code, message] = [&kept.code, &kept.message].map(|of| self.client.conceal(of));
+                let fault = ObjectFault::Kept(Box::new(Refusal::of_object(&code, &message)));
+                let key = self.client.conceal(&kept.key);
+                return Err(Request { key: &key, ..request }.error(fault));
             }
         }
         Ok(())
@@ -332,7 +330,7 @@ impl Session {
             if !is_error(&body) {
                 return Ok(body);
             }
-            Err(Attempt::Refused(Refusal::late(head, client.conceal(&body).as_bytes())))
+            Err(Attempt::Refused(Refusal::late(head, &body, &|text| client.conceal(text))))
         })
     }
 
@@ -354,8 +352,8 @@ impl Session {
                     (self.client.fault(self.endpoint, error, retries), passing, true)
                 }
             };
-            if !passing || retries == MOST_RETRIES {
-                return Err(request.error(&self.bucket, fault));
+            if !passing || retries == MOST_RETRIES || stopped_for().is_some() {
+                return Err(request.error(fault));
             }
             self.counts.retries += 1;
             self.counts.retries_after_loss += u64::from(lost);
@@ -387,8 +385,8 @@ impl Session {
                 "HEAD" => Vec::new(),
                 _ => connection.body(&head, DOCUMENT_BYTES)?,
             };
-            let told = self.client.conceal(&body);
-            Err(Attempt::Refused(Refusal::of(&head, told.as_bytes())))
+            let client = &self.client;
+            Err(Attempt::Refused(Refusal::of(&head, &body, &|text| client.conceal(text))))
         });
         let (sent, received) = connection.passed();
         self.counts.sent_bytes += sent;
@@ -433,7 +431,7 @@ impl Session {
         let seen = || Seen { http_minor: head.version, tls: connection.tls() };
         self.client.seen.get_or_init(seen);
         if let Some(server) = &head.server {
-            self.client.server.get_or_init(|| server.clone());
+            self.client.server.get_or_init(|| self.client.conceal(server));
         }
     }
 }
@@ -444,6 +442,16 @@ impl Drop for Session {
     }
 }
 
+/// Whether a list goes on in order: one that does not would name objects twice, or never end.
+fn ascends(last: Option<&String>, next: &str) -> Result<(), String> {
+    match last {
+        Some(last) if last.as_str() >= next => {
+            Err(format!("the list is not in order: {} after {}", printable(next), printable(last)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads `bytes` as the reply to each request that has one: whatever an endpoint sends is read or
 /// refused, in bounded memory. Fuzzing has it.
 #[doc(hidden)]
@@ -451,10 +459,11 @@ pub fn read_reply(bytes: &[u8]) {
     use rusty_s3::actions::{CompleteMultipartUploadResponse, DeleteObjectsResponse};
     let Ok(Some((head, used))) = Head::parse(bytes) else { return };
     let body = &bytes[used..];
+    let refused = |head, body| Refusal::of(head, body, &str::to_string);
     let _ = super::get::check_range(&head, 4, 4);
     let _ = head.checksum.map(|told| told.check(body));
-    let _ = (head.whole_bytes(), Refusal::of(&head, body).after(1).to_string());
-    let _ = (is_error(body), Refusal::late(&head, body));
+    let _ = (head.whole_bytes(), refused(&head, body).after(1).to_string());
+    let _ = (is_error(body), Refusal::late(&head, body, &str::to_string));
     if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
         assert!(page.contents.len() <= body.len());
     }

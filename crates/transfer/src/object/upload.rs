@@ -100,16 +100,15 @@ impl Upload {
         if let Stage::Parts(id) = &state.stage {
             return Ok(id.clone());
         }
-        let (credentials, address) = (session.credentials(), session.bucket.clone());
-        let mut action = CreateMultipartUpload::new(&address, Some(&credentials), &self.key);
+        let action = CreateMultipartUpload::new(&session.bucket, None, &self.key);
         let of_checksum = session.checks().then_some(checksum::OF_UPLOAD);
         let of_checksum = of_checksum.into_iter().flatten();
         let of_checksum = of_checksum.map(|(name, value)| (name, value.to_string()));
         let headers = of_checksum.chain([mark()]);
-        let request = Request::with_headers(&mut action, "begin upload of", &self.key, headers);
+        let request = session.request(&action, "begin upload of", &self.key, headers);
         let (_, body) = session.document(&request)?;
         let id = parsed(&body, uploads::begun)
-            .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
+            .map_err(|what| request.error(ObjectFault::Answer(what)))?;
         state.stage = Stage::Parts(id.clone());
         Ok(id)
     }
@@ -140,19 +139,14 @@ impl Upload {
         let id = self.id(session)?;
         let name = format!("upload part {number} of");
         let bytes = body.len() as u64;
-        let (credentials, address) = (session.credentials(), session.bucket.clone());
-        let mut action = UploadPart::new(&address, Some(&credentials), &self.key, number, &id);
         let sent = session.checksum_of(body);
-        let headers = sent.map(Checksum::header);
-        let request = Request {
-            offset: Some(offset),
-            body,
-            ..Request::with_headers(&mut action, &name, &self.key, headers)
-        };
-        let fault = |what: String| request.error(&address, ObjectFault::Answer(what));
+        let action = UploadPart::new(&session.bucket, None, &self.key, number, &id);
+        let request = session.request(&action, &name, &self.key, sent.map(Checksum::header));
+        let request = Request { offset: Some(offset), body, ..request };
+        let fault = |what: String| request.error(ObjectFault::Answer(what));
         let (head, _) = session.document(&request)?;
         let same = session.compare_sent(sent, &head, bytes);
-        same.map_err(|fault| request.error(&address, fault))?;
+        same.map_err(|fault| request.error(fault))?;
         let etag = head.etag.ok_or_else(|| fault("the reply has no ETag".to_string()))?;
         self.state().parts.insert(number, Part { etag, bytes, checksum: sent });
         Ok(())
@@ -194,13 +188,11 @@ impl Upload {
 
     /// Has the endpoint make the object of the parts.
     fn join(&self, session: &mut Session, state: &State, id: &str) -> Result<(), ObjectError> {
-        let (credentials, address) = (session.credentials(), session.bucket.clone());
         let etags: Vec<String> = state.parts.values().map(|part| part.etag.clone()).collect();
-        let name = "complete upload of";
-        let (credentials, key) = (Some(&credentials), &self.key);
+        let (bucket, key) = (session.bucket.clone(), &self.key);
         let action = || {
             let etags = etags.iter().map(String::as_str);
-            CompleteMultipartUpload::new(&address, credentials, key, id, etags)
+            CompleteMultipartUpload::new(&bucket, None, key, id, etags)
         };
         let body = state.list().unwrap_or_else(|| action().body());
         let whole = state.checksum().map(Checksum::header);
@@ -208,11 +200,11 @@ impl Upload {
             let (name, value) = checksum::OF_UPLOAD[1];
             [header, (name, value.to_string())]
         });
-        let request = Request::with_headers(&mut action(), name, key, of_whole);
+        let request = session.request(&action(), "complete upload of", key, of_whole);
         let request = Request { body: body.as_bytes(), ..request };
         let (_, reply) = session.document(&request)?;
         parsed(&reply, CompleteMultipartUploadResponse::parse)
-            .map_err(|what| request.error(&address, ObjectFault::Answer(what)))?;
+            .map_err(|what| request.error(ObjectFault::Answer(what)))?;
         Ok(())
     }
 

@@ -1,11 +1,13 @@
 //! Uploads that were begun and neither completed nor aborted: a killed run leaves them behind.
 
+use std::time::Instant;
+
 use rusty_s3::S3Action as _;
 use rusty_s3::actions::{AbortMultipartUpload, ListObjectsV2};
 
 use super::error::{ObjectError, ObjectFault};
-use super::request::Request;
 use super::session::Session;
+use crate::signals::give_up;
 
 /// Maximum number of pages of a list: ten million uploads.
 const MOST_PAGES: usize = 10_000;
@@ -34,12 +36,13 @@ impl Session {
     /// # Errors
     /// When a request fails or a page cannot be right.
     pub fn uploads(&mut self, prefix: &str) -> Result<Vec<Pending>, ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
+        let bucket = self.bucket.clone();
         let mut all = Vec::new();
         let mut after: Option<(String, String)> = None;
+        let began = Instant::now();
         for _ in 0..MOST_PAGES {
             // A list of uploads is asked for like one of objects, with another name in the query.
-            let mut action = ListObjectsV2::new(&bucket, Some(&credentials));
+            let mut action = ListObjectsV2::new(&bucket, None);
             action.query_mut().remove("list-type");
             action.query_mut().insert("uploads", "");
             action.with_prefix(prefix);
@@ -47,8 +50,8 @@ impl Session {
                 action.query_mut().insert("key-marker", key.as_str());
                 action.query_mut().insert("upload-id-marker", id.as_str());
             }
-            let request = Request::of(&action, "list uploads to", prefix);
-            let wrong = |what: &str| request.error(&bucket, ObjectFault::Answer(what.to_string()));
+            let request = self.request(&action, "list uploads to", prefix, None);
+            let wrong = |what: &str| request.error(ObjectFault::Answer(what.to_string()));
             let body = match self.document(&request) {
                 Err(error) if error.is_not_implemented() || error.is_gone() => return Ok(all),
                 done => done?.1,
@@ -59,6 +62,9 @@ impl Session {
             match page.next {
                 None => return Ok(all),
                 next if next == after => return Err(wrong("a page leads back to itself")),
+                Some((key, _)) if after.as_ref().is_some_and(|(last, _)| key < *last) || give_up(began) => {
+                    return Err(wrong("the list is not in order"));
+                }
                 next => after = next,
             }
         }
@@ -70,9 +76,8 @@ impl Session {
     /// # Errors
     /// When the request fails.
     pub fn abort(&mut self, key: &str, id: &str) -> Result<(), ObjectError> {
-        let (credentials, bucket) = (self.credentials(), self.bucket.clone());
-        let action = AbortMultipartUpload::new(&bucket, Some(&credentials), key, id);
-        match self.document(&Request::of(&action, "abort upload of", key)) {
+        let action = AbortMultipartUpload::new(&self.bucket, None, key, id);
+        match self.document(&self.request(&action, "abort upload of", key, None)) {
             Err(error) if error.is_gone() => Ok(()),
             done => done.map(drop),
         }

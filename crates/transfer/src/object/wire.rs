@@ -9,6 +9,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ProtocolVersion, StreamOwned};
 
 use super::reply::Head;
+use crate::signals::give_up;
 
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -17,6 +18,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// How long a connection may stand still.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// A request may take so long, and the time of its bytes at the least rate.
+const SLOWEST: Duration = Duration::from_secs(300);
+const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
+/// How often a wait looks whether it is over.
+const TICK: Duration = Duration::from_millis(250);
 /// A connection that was idle for longer may have been closed by the endpoint.
 const IDLE: Duration = Duration::from_secs(1);
 /// Received at once before the length of a body is known; heads are far smaller.
@@ -24,17 +30,84 @@ const HEAD_BYTES: usize = 16 << 10;
 /// Maximum number of lines after a chunked body.
 const MOST_TRAILERS: usize = 64;
 
-/// A socket that counts.
+/// The progress of a request, or of a handshake.
+struct Pace {
+    began: Instant,
+    /// When a byte last passed.
+    last: Instant,
+    bytes: u64,
+    /// How long no byte may pass, and how long all of it may take without the time of its bytes.
+    silence: Duration,
+    deadline: Duration,
+}
+
+impl Pace {
+    /// Of an endpoint that may be silent for `silence`; without an answer so far that is all it has.
+    fn of(silence: Duration) -> Self {
+        let now = Instant::now();
+        let deadline = if silence == FIRST_ANSWER { silence } else { SLOWEST };
+        Self { began: now, last: now, bytes: 0, silence, deadline }
+    }
+
+    /// Counts bytes that passed, or none in a [`TICK`].
+    fn passed(&mut self, bytes: usize) -> io::Result<()> {
+        let now = Instant::now();
+        self.bytes += bytes as u64;
+        self.last = if bytes > 0 { now } else { self.last };
+        if give_up(self.began) {
+            return Err(too_slow("stopped before the endpoint had answered".to_string()));
+        }
+        if bytes == 0 && now - self.last >= self.silence {
+            let what = if self.silence == STALL_TIMEOUT { "no data came" } else { "no answer" };
+            let text = format!("{what} within {} s", self.silence.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        let due = self.deadline + Duration::from_secs(self.bytes / LEAST_BYTES_PER_SECOND);
+        match now - self.began >= due {
+            true => Err(too_slow(format!(
+                "only {} bytes passed within {} s", self.bytes, due.as_secs()
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The error of a request that another attempt would not help.
+fn too_slow(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+/// A socket that counts, and whose calls wait as long as they may.
 struct Counted {
     socket: TcpStream,
     sent: u64,
     received: u64,
+    pace: Pace,
+}
+
+impl Counted {
+    #[inline]
+    fn waiting(
+        &mut self,
+        mut call: impl FnMut(&mut TcpStream) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            match call(&mut self.socket) {
+                Err(error) if stalls(&error) => self.pace.passed(0)?,
+                Ok(passed) => {
+                    self.pace.passed(passed)?;
+                    return Ok(passed);
+                }
+                failed => return failed,
+            }
+        }
+    }
 }
 
 impl Read for Counted {
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.socket.read(buffer)?;
+        let read = self.waiting(|socket| socket.read(buffer))?;
         self.received += read as u64;
         Ok(read)
     }
@@ -42,13 +115,13 @@ impl Read for Counted {
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.socket.write(bytes)?;
+        let written = self.waiting(|socket| socket.write(bytes))?;
         self.sent += written as u64;
         Ok(written)
     }
 
     fn write_vectored(&mut self, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        let written = self.socket.write_vectored(parts)?;
+        let written = self.waiting(|socket| socket.write_vectored(parts))?;
         self.sent += written as u64;
         Ok(written)
     }
@@ -93,6 +166,7 @@ impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(tls) => Self::Tls(tls.to_string()),
+            None if error.kind() == io::ErrorKind::InvalidData => Self::Wrong(error.to_string()),
             None => Self::Lost(error),
         }
     }
@@ -101,8 +175,6 @@ impl From<io::Error> for WireError {
 /// A connection that is kept for the next request.
 pub(super) struct Connection {
     stream: Stream,
-    /// How long it may stand still: less until the endpoint has answered for the first time.
-    timeout: Duration,
     /// When the last reply began.
     used: Instant,
     /// Received and not yet used: `buffer[start..end]`.
@@ -138,9 +210,9 @@ impl Connection {
         timeout: Duration,
     ) -> Result<Self, WireError> {
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(timeout))?;
-        socket.set_write_timeout(Some(STALL_TIMEOUT))?;
-        let mut counted = Counted { socket, sent: 0, received: 0 };
+        socket.set_read_timeout(Some(TICK))?;
+        socket.set_write_timeout(Some(TICK))?;
+        let mut counted = Counted { socket, sent: 0, received: 0, pace: Pace::of(timeout) };
         let stream = match tls {
             None => Stream::Plain(counted),
             Some((config, host)) => {
@@ -152,8 +224,8 @@ impl Connection {
                 // Agreed on now, so that a certificate is not mistaken for a broken request.
                 while session.is_handshaking() {
                     session.complete_io(&mut counted).map_err(|error| match stalls(&error) {
-                        true => silent("no answer to a TLS handshake", timeout),
-                        false => error.into(),
+                        true => io::Error::new(error.kind(), format!("TLS handshake: {error}")),
+                        false => error,
                     })?;
                 }
                 Stream::Tls(Box::new(StreamOwned::new(session, counted)))
@@ -161,13 +233,13 @@ impl Connection {
         };
         let buffer = vec![0; HEAD_BYTES].into_boxed_slice();
         let used = Instant::now();
-        Ok(Self { stream, timeout, used, buffer, start: 0, end: 0, told: (0, 0) })
+        Ok(Self { stream, used, buffer, start: 0, end: 0, told: (0, 0) })
     }
 
-    fn counted(&self) -> &Counted {
-        match &self.stream {
+    fn counted(&mut self) -> &mut Counted {
+        match &mut self.stream {
             Stream::Plain(counted) => counted,
-            Stream::Tls(tls) => &tls.sock,
+            Stream::Tls(tls) => &mut tls.sock,
         }
     }
 
@@ -178,9 +250,11 @@ impl Connection {
         }
         // There is no request, so only messages of TLS itself are read: tickets for later sessions,
         // or that the endpoint has closed.
+        self.counted().pace = Pace::of(Duration::ZERO);
         self.counted().socket.set_nonblocking(true).ok()?;
         let found = self.stream.read(&mut [0]);
         self.counted().socket.set_nonblocking(false).ok()?;
+        self.counted().pace.silence = STALL_TIMEOUT;
         found.is_err_and(|error| stalls(&error)).then_some(self)
     }
 
@@ -213,25 +287,16 @@ impl Connection {
             ));
         }
         (self.start, self.end) = (0, 0);
-        if !body.is_empty() {
-            // Sending may be slow.
-            self.wait_as_usual()?;
-        }
+        let silence = self.counted().pace.silence;
+        // Sending may be slow.
+        let silence = if body.is_empty() { silence } else { STALL_TIMEOUT };
+        self.counted().pace = Pace::of(silence);
         match self.send(head, body) {
             Ok(()) => self.head(),
             // An endpoint that refuses early closes before it has taken the whole body, and its
             // answer says more than the broken pipe.
             Err(broken) => self.head().map_err(|_| WireError::from(broken)),
         }
-    }
-
-    /// Ends the wait for the first answer.
-    fn wait_as_usual(&mut self) -> io::Result<()> {
-        if self.timeout != STALL_TIMEOUT {
-            self.timeout = STALL_TIMEOUT;
-            self.counted().socket.set_read_timeout(Some(STALL_TIMEOUT))?;
-        }
-        Ok(())
     }
 
     fn send(&mut self, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
@@ -264,7 +329,8 @@ impl Connection {
                 Some((head, used)) => {
                     self.start += used;
                     self.used = Instant::now();
-                    self.wait_as_usual()?;
+                    // The first answer came.
+                    self.counted().pace = Pace::of(STALL_TIMEOUT);
                     return Ok(head);
                 }
                 None if self.end == self.buffer.len() => {
@@ -274,7 +340,7 @@ impl Connection {
                 }
                 None => {
                     let end = self.end;
-                    let read = receive(&mut self.stream, &mut self.buffer[end..], self.timeout)?;
+                    let read = receive(&mut self.stream, &mut self.buffer[end..])?;
                     if read == 0 {
                         let ended = "the connection was closed before a reply";
                         return Err(WireError::Lost(io::Error::new(
@@ -293,7 +359,7 @@ impl Connection {
     fn receive(&mut self, target: &mut [u8]) -> Result<usize, WireError> {
         let waiting = self.end - self.start;
         if waiting == 0 {
-            return receive(&mut self.stream, target, self.timeout);
+            return receive(&mut self.stream, target);
         }
         let taken = waiting.min(target.len());
         target[..taken].copy_from_slice(&self.buffer[self.start..self.start + taken]);
@@ -395,16 +461,11 @@ impl Connection {
 
 /// Receives once, into memory of any size.
 #[inline]
-fn receive(stream: &mut Stream, target: &mut [u8], timeout: Duration) -> Result<usize, WireError> {
+fn receive(stream: &mut Stream, target: &mut [u8]) -> Result<usize, WireError> {
     let at_once = target.len().min(RECEIVE_BYTES);
-    let target = &mut target[..at_once];
     loop {
-        match stream.read(target) {
+        match stream.read(&mut target[..at_once]) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if stalls(&error) => {
-                let what = if timeout == STALL_TIMEOUT { "no data came" } else { "no answer" };
-                return Err(silent(what, timeout));
-            }
             other => return Ok(other?),
         }
     }
@@ -422,10 +483,4 @@ fn broken_off(filled: usize, wanted: usize, error: Option<&io::Error>) -> WireEr
 /// Whether a call ended because no data came in time.
 fn stalls(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// The error of an endpoint that was silent for the maximum time.
-fn silent(what: &str, timeout: Duration) -> WireError {
-    let text = format!("{what} within {} s", timeout.as_secs());
-    WireError::Lost(io::Error::new(io::ErrorKind::TimedOut, text))
 }
