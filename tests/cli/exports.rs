@@ -72,6 +72,47 @@ fn a_link_stays_a_link_and_a_device_is_written_to() {
     assert!(serde_json::from_str::<Value>(&printed).is_ok(), "{printed}");
 }
 
+#[test]
+fn an_export_keeps_mode_and_owner_and_makes_the_target_of_a_dead_link() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+    let folder = measured();
+    let place = folder.path();
+    for name in ["kept.json", "kept.md", "kept.csv", "kept.html"] {
+        fs::write(place.join(name), "old").unwrap();
+        fs::set_permissions(place.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+        // Only root may give a file away.
+        let is_theirs = chown(place.join(name), Some(61_001), Some(61_002)).is_ok();
+        run(place, &format!("report results --kind gds --output {name}")).success();
+        let found = fs::metadata(place.join(name)).unwrap();
+        assert!(found.len() > 3 && found.mode() & 0o777 == 0o600, "{name}: {:o}", found.mode());
+        assert!(!is_theirs || (found.uid(), found.gid()) == (61_001, 61_002), "{name}");
+        let target = format!("target-{name}");
+        symlink(&target, place.join("dead")).unwrap();
+        fs::rename(place.join("dead"), place.join(format!("dead-{name}"))).unwrap();
+        run(place, &format!("report results --kind gds --output dead-{name}")).success();
+        assert!(place.join(format!("dead-{name}")).is_symlink(), "{name}");
+        assert!(place.join(target).is_file(), "{name}");
+    }
+    symlink("b.md", place.join("a.md")).unwrap();
+    symlink("a.md", place.join("b.md")).unwrap();
+    run(place, "report results --kind gds --output a.md").code(4);
+    assert!(place.join("a.md").is_symlink() && place.join("b.md").is_symlink());
+}
+
+#[test]
+fn a_row_begins_on_a_line_whoever_wrote_the_last_one() {
+    let folder = measured();
+    let place = folder.path();
+    let append = "report results --kind gds --output all.csv --append";
+    run(place, append).success();
+    let text = fs::read_to_string(place.join("all.csv")).unwrap();
+    fs::write(place.join("all.csv"), text.trim_end()).unwrap();
+    run(place, append).success();
+    let rows = records(&place.join("all.csv"));
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| *row == rows[0]), "{rows:?}");
+}
+
 /// The records of a CSV file without its header, each with as many fields as that has.
 fn records(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();

@@ -1,9 +1,12 @@
 //! Saved reports: stopping and resuming, showing again, comparing, cleaning up.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use crate::gds::{QUICK, folder, gds, read_json, saved};
 use crate::{stderr, stdout, stormlp};
@@ -237,16 +240,19 @@ fn clean_recognises_datasets_and_checkpoints_by_their_contents() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    let list = |by: &str, name: &str| {
-        format!(
-            r#"{{"format_version":1,"made_by":"{by}","files":[{{"name":"{name}","bytes":2}}]}}"#
-        )
+    // A file counts as the listed one by its identity.
+    let list = |by: &str, place: &str, name: &str| {
+        make(&format!("{place}/{name}"), "xx");
+        let made = fs::metadata(folder.path().join(place).join(name)).unwrap();
+        let identity = json!({"inode": made.ino(), "born_ns": null});
+        let file = json!({"name": name, "bytes": 2, "identity": identity});
+        json!({"format_version": 1, "made_by": by, "files": [file]}).to_string()
     };
-    make("stormlp-data/set/.stormlp-manifest.json", &list("datagen", "train/a.npz"));
-    make("stormlp-data/set/train/a.npz", "xx");
+    let set = list("datagen", "stormlp-data/set", "train/a.npz");
+    make("stormlp-data/set/.stormlp-manifest.json", &set);
     make("stormlp-data/ck/.stormlp-lock", "");
-    make("stormlp-data/ck/step_1/.stormlp-checkpoint.json", &list("checkpoint", "m.pt"));
-    make("stormlp-data/ck/step_1/m.pt", "xx");
+    let step = list("checkpoint", "stormlp-data/ck/step_1", "m.pt");
+    make("stormlp-data/ck/step_1/.stormlp-checkpoint.json", &step);
     make("stormlp-data/ck/step_1/mine.pt", "not listed");
     let did = stdout(in_folder(folder.path(), "clean").assert().success());
     assert_eq!(did.lines().count(), 2, "{did}");

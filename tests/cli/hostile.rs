@@ -298,6 +298,52 @@ fn a_copied_dataset_is_known_by_its_checksums() {
 }
 
 #[test]
+fn clean_does_not_trust_a_planted_list() {
+    let planted = |files: Value, mine: &[&str]| {
+        let place = Place::new();
+        fs::create_dir_all(place.path("data/sub")).unwrap();
+        for name in mine {
+            fs::write(place.path("data").join(name), vec![b'x'; 210]).unwrap();
+        }
+        let list = json!({"format_version": 1, "made_by": "gds", "files": files});
+        fs::write(place.path("data/.stormlp-manifest.json"), list.to_string()).unwrap();
+        let said = stderr(place.run("clean data").success());
+        for name in mine {
+            assert!(said.contains(&format!("left data/{name}: it is ")), "{said}");
+            assert_eq!(fs::read(place.path("data").join(name)).unwrap().len(), 210, "{name}");
+        }
+        place
+    };
+    // Without an identity, as a temporary of any size, empty, or as a file beside another.
+    planted(json!([{"name": "sub/thesis.tex", "bytes": 210}]), &["sub/thesis.tex"]);
+    planted(json!([{"name": "sub/thesis", "bytes": 1}]), &["sub/.thesis.partial"]);
+    let image = json!({
+        "name": "image", "bytes": 210, "crc64": "0000000000000000", "changed_ns": 1,
+        "side_files": [{"name": "notes", "bytes": 210, "crc64": "0000000000000000"}],
+    });
+    let place = planted(json!([image]), &["image", "notes"]);
+    fs::write(place.path("data/image"), "").unwrap();
+    place.run("clean data").success();
+    assert!(place.path("data/image").exists());
+    // The list of one user does not count for files of another.
+    let place = Place::new();
+    place.run(GDS).success();
+    let owned = |name: &str, user: u32| {
+        std::os::unix::fs::chown(place.path("data").join(name), Some(user), None).is_ok()
+    };
+    if owned("stormlp.0", 61_001) && owned(".stormlp-manifest.json", 61_002) {
+        let said = stderr(place.run("clean data").success());
+        assert!(
+            said.contains("left data/stormlp.0: it is of another user than its list"),
+            "{said}"
+        );
+        assert!(owned(".stormlp-manifest.json", 61_001));
+    }
+    place.run("clean data").success();
+    assert!(!place.path("data").exists());
+}
+
+#[test]
 fn clean_reports_what_has_the_name_of_a_manifest() {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();

@@ -235,8 +235,12 @@ fn a_limit_of_threads_is_named_wherever_it_is_reached() {
     let user = (61_000 + std::process::id() % 4000).to_string();
     let with = |threads: u32, words: &str| {
         let folder = folder_with_a_model();
-        fs::write(folder.path().join("kv.csv"), "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n\
-            1.0,Write,49152,Tier-2,a,Prefill\n1.1,Read,49152,Tier-2,a,Decode\n").unwrap();
+        fs::write(
+            folder.path().join("kv.csv"),
+            "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n\
+            1.0,Write,49152,Tier-2,a,Prefill\n1.1,Read,49152,Tier-2,a,Decode\n",
+        )
+        .unwrap();
         let mut command = Command::new("python3");
         command.current_dir(&folder).args(["-c", FEW_THREADS, &threads.to_string(), &user]);
         command.arg(env!("CARGO_BIN_EXE_stormlp")).args(words.split_whitespace());

@@ -283,7 +283,9 @@ fn no_output_repeats_a_credential_in_any_encoding() {
     server.trap("/bucket", usize::MAX, Fault::Raw(reply.into_bytes()));
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("tiny.yaml"), super::checkpoint::TINY).unwrap();
-    for arguments in [GDS, DATASET, TRAIN, CHECKPOINT, "clean s3://bucket/p", "doctor s3://bucket/p"] {
+    for arguments in
+        [GDS, DATASET, TRAIN, CHECKPOINT, "clean s3://bucket/p", "doctor s3://bucket/p"]
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
         command.current_dir(&folder).args(arguments.split_whitespace()).envs(server.variables());
         command.env("AWS_SECRET_ACCESS_KEY", secret).env("AWS_SESSION_TOKEN", token);

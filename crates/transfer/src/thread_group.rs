@@ -14,7 +14,7 @@ use crate::error::TransferError;
 
 /// What to do when no thread can be started.
 pub const THREADS_HELP: &str =
-    "allow this user more threads (ulimit -u), or its control group more (pids.max)";
+    "use fewer threads, or allow more (ulimit -u, or pids.max of the control group)";
 
 /// A thread panicked: a bug in stormlp.
 #[derive(Debug, thiserror::Error)]

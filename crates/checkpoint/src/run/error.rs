@@ -83,9 +83,6 @@ impl CheckpointError {
                 "check the kernel log: the device or its connection lost writes; the checkpoint \
                  is not saved"
             }
-            Self::Fault(Fault::ThreadGroup(ThreadGroupError::Start(_))) => {
-                "allow this user more threads (ulimit -u), or use fewer ranks"
-            }
             Self::Fault(Fault::ThreadGroup(ThreadGroupError::Panicked(_))) => {
                 "please report it with the command and stormlp's output; a checkpoint that \
                  was being saved is discarded, earlier ones are untouched"

@@ -6,7 +6,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::ByteSize;
 use stormlp_transfer::storage::LockError;
-use stormlp_transfer::thread_group::ThreadGroupError;
+use stormlp_transfer::thread_group::{THREADS_HELP, ThreadGroupError};
 use stormlp_transfer::{DEVICE_HELP, TransferError};
 
 use crate::manifest::ManifestError;
@@ -173,8 +173,7 @@ impl GenerateError {
     fn remedy(&self, resume: &str, overwrite: &str) -> String {
         match self {
             error if error.is_link() => {
-                "remove the link and put the data itself there, or choose another --dir"
-                    .to_string()
+                "remove the link and put the data itself there, or choose another --dir".to_string()
             }
             error if error.is_too_large() => {
                 format!("{LARGER_FILES}, then continue with `{resume}`")
@@ -189,11 +188,7 @@ impl GenerateError {
             Self::Another { .. } => {
                 "give the options it was made with, or --overwrite to recreate it".to_string()
             }
-            Self::ThreadGroup(ThreadGroupError::Start(_)) => {
-                "allow more threads (ulimit -u, the control group's pids), or use fewer --threads of \
-                 `stormlp datagen`"
-                    .to_string()
-            }
+            Self::ThreadGroup(ThreadGroupError::Start(_)) => THREADS_HELP.to_string(),
             Self::Space { .. } => {
                 "free some space, choose another --dir, or use fewer --files".to_string()
             }
@@ -217,9 +212,9 @@ impl GenerateError {
                 let first = of_object(error);
                 format!("{first}once it can be read and written, continue with `{resume}`")
             }
-            Self::ThreadGroup(_) => format!(
-                "please report it; `{resume}` keeps the complete files and makes the rest"
-            ),
+            Self::ThreadGroup(_) => {
+                format!("please report it; `{resume}` keeps the complete files and makes the rest")
+            }
             Self::Setup { remedy, .. } => remedy.clone(),
             Self::Locked(_) | Self::Format(_) => String::new(),
         }

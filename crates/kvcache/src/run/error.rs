@@ -97,10 +97,6 @@ impl KvcacheError {
                 "another program filled the disk: free some space, or use a smaller --capacity or \
                  another --dir"
             }
-            Self::Fault(Fault::ThreadGroup(ThreadGroupError::Start(_))) => {
-                "allow this user more threads (ulimit -u), or use fewer --users or a lower \
-                 --concurrency"
-            }
             Self::Fault(Fault::Transfer(error)) if error.is_out_of_files() => {
                 "allow more open files (ulimit -n, or fs.file-max of the host), or use a lower \
                  --queue-depth or --concurrency, or fewer --users"

@@ -7,7 +7,7 @@ use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::LockError;
-use stormlp_transfer::thread_group::ThreadGroupError;
+use stormlp_transfer::thread_group::{THREADS_HELP, ThreadGroupError};
 
 /// Why a matrix could not run.
 #[derive(Debug, thiserror::Error)]
@@ -65,9 +65,7 @@ impl From<MatrixError> for Failure {
                 "move it away, and keep other programs out of the folder while a run uses it"
             }
             MatrixError::Hosts(error) => error.remedy(),
-            MatrixError::ThreadGroup(ThreadGroupError::Start(_)) => {
-                "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
-            }
+            MatrixError::ThreadGroup(ThreadGroupError::Start(_)) => THREADS_HELP,
             MatrixError::Transfer(_)
             | MatrixError::Lock(_)
             | MatrixError::Manifest { .. }

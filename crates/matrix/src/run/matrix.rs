@@ -21,7 +21,7 @@ use stormlp_transfer::Backing;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::Instruments;
-use stormlp_transfer::thread_group::ThreadGroupError;
+use stormlp_transfer::thread_group::{THREADS_HELP, ThreadGroupError};
 
 use super::beside::Side;
 use super::cell::{Bench, CellMeasurement};
@@ -386,8 +386,7 @@ fn failed(index: usize, cell: &CellPlan, require_gds: bool, error: &MatrixError)
     let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
     if let MatrixError::ThreadGroup(ThreadGroupError::Start(source)) = error {
         entry.errno = source.raw_os_error();
-        entry.remedy =
-            Some("use fewer --threads, or allow more (ulimit -u, the group's pids)".to_string());
+        entry.remedy = Some(THREADS_HELP.to_string());
     }
     if let MatrixError::Transfer(transfer) = error {
         entry.errno = transfer.errno();

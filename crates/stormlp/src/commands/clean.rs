@@ -1,6 +1,7 @@
 //! `stormlp clean [DIR]`: removes only the files that a manifest lists as created by stormlp.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::IsTerminal as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
@@ -12,7 +13,8 @@ use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_dataset::generate::{FileState, state_of, unlisted_objects};
 use stormlp_dataset::manifest::{
-    JOURNAL_NAME, ManifestError, ManifestFile, ManifestHead, Record, journals_beside,
+    JOURNAL_NAME, ManifestError, ManifestFile, ManifestHead, ManifestSideFile, Record,
+    journals_beside,
 };
 use stormlp_kvcache::plan::MARKER_NAME as OBJECTS_NAME;
 use stormlp_kvcache::run::{CleanedFolder, KvcacheError, clean as clean_objects};
@@ -39,9 +41,9 @@ Examples:
   stormlp clean
   stormlp clean /mnt/nvme/data")]
 pub(crate) struct Args {
-    /// Data folder, a folder of data folders, or s3://bucket/prefix
-    #[arg(value_name = "DIR", default_value = "stormlp-data", value_parser = folder_or_prefix)]
-    folder: PathBuf,
+    /// Data folder, a folder of data folders, or s3://bucket/prefix [default: stormlp-data]
+    #[arg(value_name = "DIR", value_parser = folder_or_prefix)]
+    folder: Option<PathBuf>,
 
     /// Show files that would be removed
     #[arg(long)]
@@ -51,15 +53,19 @@ pub(crate) struct Args {
 /// Removes the files and prints their number.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let storage = &StorageRouter::default();
-    storage.hold(&args.folder);
+    let folder = args.folder.as_deref().unwrap_or(Path::new("stormlp-data"));
+    storage.hold(folder);
     let mut folders = Vec::new();
-    data_folders(storage, &args.folder, 0, &mut folders)?;
+    data_folders(storage, folder, 0, &mut folders)?;
     if folders.is_empty() {
         return Err(Failure::machine(anyhow::anyhow!(
             "{}, so stormlp did not create any data there",
-            without_list(storage, &args.folder)?
+            without_list(storage, folder)?
         ))
         .with_help("name a data folder: stormlp clean DIR"));
+    }
+    if args.folder.is_none() && !args.dry_run && !is_confirmed(storage, &folders)? {
+        return Err(Failure::stopped("nothing was removed"));
     }
     let mut lines = Vec::new();
     let mut left = Vec::new();
@@ -87,6 +93,27 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     }
     output::or_warn(printed, "the files are removed");
     Ok(())
+}
+
+/// Whether the user confirms that the files of folders that were not named are removed; without a
+/// terminal to ask at, the command itself is the answer.
+fn is_confirmed(storage: &dyn Storage, folders: &[PathBuf]) -> Result<bool, Failure> {
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    let (mut files, mut bytes) = (0, 0u64);
+    for folder in folders {
+        let would = clean(storage, folder, true)?;
+        (files, bytes) = (files + would.files, bytes.saturating_add(would.bytes));
+    }
+    let (files, folders) = (counted(files, "file"), counted(folders.len() as u64, "folder"));
+    output::say(format!(
+        "remove {files}, {}, from {folders} below stormlp-data? y/N",
+        ByteSize(bytes)
+    ));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(Failure::machine)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Folders with a manifest or a journal, a few levels deep (checkpoints are four levels below the default
@@ -151,11 +178,22 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
     let ours = |path: &Path| all.contains_key(path) || of_begun(path);
     cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
     let seen = seen_objects(storage, folder, &all)?;
+    // A list counts for files of the user whom it belongs to, and for whoever runs this.
+    let lists = LISTS.into_iter().chain([JOURNAL_NAME]).map(|name| folder.join(name));
+    let owners = lists.filter_map(|list| Some(storage.look(&list).ok()??.owner));
+    let user = rustix::process::geteuid().as_raw();
+    let owners: Vec<u32> = owners.filter(|owner| *owner != user).collect();
     let mut gone = Vec::new();
     // Listed files that are not removed.
     let mut kept = false;
     for (path, listed) in all {
-        match listed.left(storage, folder, &path, seen.get(&path))? {
+        let left = match listed.left(storage, folder, &path, seen.get(&path))? {
+            RecordedState::Same(found) if owners.iter().any(|owner| *owner != found.owner) => {
+                RecordedState::Other("of another user than its list".to_string())
+            }
+            left => left,
+        };
+        match left {
             RecordedState::Nothing => continue,
             RecordedState::Other(what) => {
                 kept |= !matches!(listed, Listed::Unnamed(_));
@@ -243,8 +281,8 @@ enum Listed {
     Bytes(u64, Option<Identity>),
     /// A dataset file, which is identified by more than its size.
     OfDataset(ManifestFile),
-    /// It was being written under a temporary name, and may have any size.
-    Temporary,
+    /// It was being written under a temporary name, and may have any size; its identity is the file's.
+    Temporary(Option<Identity>),
     /// An object that no list names, but a run can have put: its description.
     Unnamed(RecordedState),
 }
@@ -278,7 +316,7 @@ impl Listed {
         let made = match self {
             Self::Bytes(bytes, identity) => Some((*bytes, *identity)),
             Self::OfDataset(file) => Some((file.bytes, file.identity)),
-            Self::Temporary | Self::Unnamed(_) => None,
+            Self::Temporary(_) | Self::Unnamed(_) => None,
         };
         let is_made = |found: &&Facts| {
             found.kind == Kind::File && made == Some((found.bytes, Some(found.identity)))
@@ -286,20 +324,31 @@ impl Listed {
         if let Some(found) = seen.filter(is_made) {
             return Ok(RecordedState::Same(*found));
         }
-        match self {
-            Self::Unnamed(left) => Ok(left.clone()),
-            Self::Bytes(bytes, identity) => storage.left(path, Some(*bytes), *identity),
+        let (bytes, identity) = match self {
+            Self::Unnamed(left) => return Ok(left.clone()),
             // A link is not followed to check; its file is reported instead.
-            Self::Temporary if storage.look(path).is_err_and(|e| e.was_not_asked()) => {
-                Ok(RecordedState::Nothing)
+            Self::Temporary(_) if storage.look(path).is_err_and(|e| e.was_not_asked()) => {
+                return Ok(RecordedState::Nothing);
             }
-            Self::Temporary => storage.left(path, None, None),
-            Self::OfDataset(file) => Ok(match state_of(storage, folder, file)? {
-                FileState::Gone => RecordedState::Nothing,
-                FileState::Whole(_) | FileState::Empty => RecordedState::Same(storage.found(path)?),
-                FileState::Damaged(what) | FileState::Foreign(what) => RecordedState::Other(what),
-            }),
-        }
+            Self::Bytes(bytes, identity) => (Some(*bytes), *identity),
+            Self::Temporary(identity) => (None, *identity),
+            Self::OfDataset(file) => match state_of(storage, folder, file)? {
+                FileState::Gone => return Ok(RecordedState::Nothing),
+                FileState::Whole(_) => return Ok(RecordedState::Same(storage.found(path)?)),
+                FileState::Empty => (None, file.identity),
+                FileState::Damaged(what) | FileState::Foreign(what) => {
+                    return Ok(RecordedState::Other(what));
+                }
+            },
+        };
+        let left = storage.left(path, bytes, identity)?;
+        let is_made = |found: &Facts| identity.is_some_and(|made| made.may_be(found.identity));
+        Ok(match left {
+            RecordedState::Same(found) if !is_made(&found) && !storage.is_marked(path)? => {
+                RecordedState::Other("a file that its list does not identify".to_string())
+            }
+            left => left,
+        })
     }
 }
 
@@ -353,7 +402,12 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Listing, Failure> {
         let path = folder.join(inside(folder, &name)?);
         // Objects have their names from the start.
         if !names_object(folder) {
-            paths.insert(temporary_name(&path), Listed::Temporary);
+            let identity = match &listed {
+                Listed::Bytes(_, identity) => *identity,
+                Listed::OfDataset(file) => file.identity,
+                Listed::Temporary(_) | Listed::Unnamed(_) => None,
+            };
+            paths.insert(temporary_name(&path), Listed::Temporary(identity));
         }
         paths.insert(path, listed);
     }
@@ -391,9 +445,12 @@ fn puts_beneath(
 
 /// A dataset file and its side files.
 fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
-    let beside = file.side_files.iter();
-    let mut all: Vec<_> =
-        beside.map(|side| (side.name.clone(), Listed::Bytes(side.bytes, None))).collect();
+    // They are known by their checksums.
+    let beside = file.side_files.iter().cloned().map(|ManifestSideFile { name, bytes, crc64 }| {
+        let (identity, side_files) = (None, Vec::new());
+        ManifestFile { name, bytes, crc64, changed_ns: 0, identity, side_files }
+    });
+    let mut all: Vec<_> = beside.map(|side| (side.name.clone(), Listed::OfDataset(side))).collect();
     all.push((file.name.clone(), Listed::OfDataset(file)));
     all
 }

@@ -31,7 +31,7 @@ use stormlp_hosts::peers::Peers;
 use stormlp_hosts::saver::{Saver, results_folder};
 use stormlp_hosts::session::Session;
 
-pub(crate) use file::check_folder;
+pub(crate) use file::{check_folder, replace};
 pub(crate) use forms::{ExportArgs, Format, Forms, Targets, formats_without, names_without};
 
 /// Advice if the folder for MLPerf's files cannot be written.

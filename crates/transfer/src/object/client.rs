@@ -105,16 +105,17 @@ impl Client {
         }
     }
 
-    /// A text of the endpoint's without the user's credentials, should it repeat them.
-    pub(super) fn conceal(&self, text: &str) -> String {
-        sign::conceal(&self.settings.credentials, text)
+    /// A text that quotes the endpoint, without the user's credentials, should it repeat them, and
+    /// without words longer than `longest`.
+    pub(super) fn conceal(&self, longest: usize, text: &str) -> String {
+        sign::conceal(&self.settings.credentials, longest, text)
     }
 
     /// A fault that may quote the endpoint, without the user's credentials.
     pub(super) fn concealed(&self, fault: ObjectFault) -> ObjectFault {
         match fault {
-            ObjectFault::Answer(what) => ObjectFault::Answer(self.conceal(&what)),
-            ObjectFault::Data(what) => ObjectFault::Data(self.conceal(&what)),
+            ObjectFault::Answer(what) => ObjectFault::Answer(self.conceal(usize::MAX, &what)),
+            ObjectFault::Data(what) => ObjectFault::Data(self.conceal(usize::MAX, &what)),
             fault => fault,
         }
     }

@@ -12,8 +12,14 @@ use super::retry::after_retries;
 pub(super) const MARK: &str = "x-amz-meta-stormlp";
 /// Maximum length of a quoted code or message.
 const MOST_CHARACTERS: usize = 200;
+/// Longer words of a code, or of a message, may be keys, tokens or signatures.
+const LONGEST_CODE: usize = 30;
+const LONGEST_WORD: usize = 18;
 /// Maximum number of headers of a reply.
 const MOST_HEADERS: usize = 64;
+
+/// Takes out of a text what may be a credential, and words longer than a number of bytes.
+type Concealer<'a> = &'a dyn Fn(usize, &str) -> String;
 
 /// The facts in the first lines of a reply.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -119,13 +125,13 @@ pub struct Refusal {
 
 impl Refusal {
     /// The error in a reply with an error status; its texts are those that `conceal` leaves.
-    pub(super) fn of(head: &Head, body: &[u8], conceal: &dyn Fn(&str) -> String) -> Self {
+    pub(super) fn of(head: &Head, body: &[u8], conceal: Concealer<'_>) -> Self {
         let text = String::from_utf8_lossy(body);
         let region = head.region.as_ref().map(|region| format!("region {region}"));
         let elsewhere = [head.location.clone(), region];
         let elsewhere: Vec<String> = elsewhere.into_iter().flatten().collect();
-        let told = |name| shortened(&conceal(element(&text, name)));
-        let code = told("Code");
+        let told = |name, longest| shortened(&conceal(longest, element(&text, name)));
+        let code = told("Code", LONGEST_CODE);
         Self {
             status: head.status,
             // HEAD has no body; the status says as much.
@@ -147,17 +153,17 @@ impl Refusal {
     }
 
     /// The error in a document that came after the status 200 was sent.
-    pub(super) fn late(head: &Head, body: &[u8], conceal: &dyn Fn(&str) -> String) -> Self {
+    pub(super) fn late(head: &Head, body: &[u8], conceal: Concealer<'_>) -> Self {
         let told = Self::of(head, body, conceal);
         Self { status: status_of(&told.code), ..told }
     }
 
     /// The error in a successful reply about one of its objects: there is no status for each.
-    pub(super) fn of_object(code: &str, message: &str) -> Self {
+    pub(super) fn of_object(code: &str, message: &str, conceal: Concealer<'_>) -> Self {
         Self {
             status: status_of(code),
-            code: shortened(code),
-            message: shortened(message),
+            code: shortened(&conceal(LONGEST_CODE, code)),
+            message: shortened(&conceal(LONGEST_WORD, message)),
             elsewhere: None,
             retries: 0,
             keeps_connection: true,

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
 use rusty_s3::Bucket;
+use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
 use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::printable::printable;
@@ -310,10 +310,10 @@ impl Session {
             let reply = parsed(&reply, rusty_s3::actions::DeleteObjectsResponse::parse)
                 .map_err(|what| request.error(ObjectFault::Answer(what)))?;
             if let Some(kept) = reply.errors.first() {
-                let [code, message] = [&kept.code, &kept.message].map(|of| self.client.conceal(of));
-                let fault = ObjectFault::Kept(Box::new(Refusal::of_object(&code, &message)));
-                let key = self.client.conceal(&kept.key);
-                return Err(Request { key: &key, ..request }.error(fault));
+                let hide = |longest, text: &str| self.client.conceal(longest, text);
+                let refusal = Refusal::of_object(&kept.code, &kept.message, &hide);
+                let fault = ObjectFault::Kept(Box::new(refusal));
+                return Err(Request { key: &kept.key, ..request }.error(fault));
             }
         }
         Ok(())
@@ -330,7 +330,8 @@ impl Session {
             if !is_error(&body) {
                 return Ok(body);
             }
-            Err(Attempt::Refused(Refusal::late(head, &body, &|text| client.conceal(text))))
+            let hide = |longest, text: &str| client.conceal(longest, text);
+            Err(Attempt::Refused(Refusal::late(head, &body, &hide)))
         })
     }
 
@@ -385,8 +386,8 @@ impl Session {
                 "HEAD" => Vec::new(),
                 _ => connection.body(&head, DOCUMENT_BYTES)?,
             };
-            let client = &self.client;
-            Err(Attempt::Refused(Refusal::of(&head, &body, &|text| client.conceal(text))))
+            let hide = |longest, text: &str| self.client.conceal(longest, text);
+            Err(Attempt::Refused(Refusal::of(&head, &body, &hide)))
         });
         let (sent, received) = connection.passed();
         self.counts.sent_bytes += sent;
@@ -431,7 +432,7 @@ impl Session {
         let seen = || Seen { http_minor: head.version, tls: connection.tls() };
         self.client.seen.get_or_init(seen);
         if let Some(server) = &head.server {
-            self.client.server.get_or_init(|| self.client.conceal(server));
+            self.client.server.get_or_init(|| self.client.conceal(usize::MAX, server));
         }
     }
 }
@@ -459,11 +460,11 @@ pub fn read_reply(bytes: &[u8]) {
     use rusty_s3::actions::{CompleteMultipartUploadResponse, DeleteObjectsResponse};
     let Ok(Some((head, used))) = Head::parse(bytes) else { return };
     let body = &bytes[used..];
-    let refused = |head, body| Refusal::of(head, body, &str::to_string);
+    let all = |_, text: &str| text.to_string();
     let _ = super::get::check_range(&head, 4, 4);
     let _ = head.checksum.map(|told| told.check(body));
-    let _ = (head.whole_bytes(), refused(&head, body).after(1).to_string());
-    let _ = (is_error(body), Refusal::late(&head, body, &str::to_string));
+    let _ = (head.whole_bytes(), Refusal::of(&head, body, &all).after(1).to_string());
+    let _ = (is_error(body), Refusal::late(&head, body, &all));
     if let Ok(page) = parsed(body, ListObjectsV2::parse_response) {
         assert!(page.contents.len() <= body.len());
     }

@@ -481,7 +481,8 @@ fn lists_have_pages_and_hostile_ones_are_refused() {
     let other = page(&["elsewhere".to_string()], None);
     let circle = vec![page(&[], Some("t")), page(&[], Some("t"))];
     let again = vec![page(&keys[..2], Some("t")), page(&keys[..2], Some("u"))];
-    let cycle = vec![page(&keys[..2], Some("t")), page(&keys[2..3], Some("u")), page(&keys[..1], None)];
+    let cycle =
+        vec![page(&keys[..2], Some("t")), page(&keys[2..3], Some("u")), page(&keys[..1], None)];
     let twice = vec![page(&[keys[0].clone(), keys[0].clone()], None)];
     let empty = (0..1_001).map(|number| page(&[], Some(&number.to_string()))).collect();
     for (replies, expected) in [

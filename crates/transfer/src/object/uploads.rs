@@ -62,7 +62,9 @@ impl Session {
             match page.next {
                 None => return Ok(all),
                 next if next == after => return Err(wrong("a page leads back to itself")),
-                Some((key, _)) if after.as_ref().is_some_and(|(last, _)| key < *last) || give_up(began) => {
+                Some((key, _))
+                    if after.as_ref().is_some_and(|(last, _)| key < *last) || give_up(began) =>
+                {
                     return Err(wrong("the list is not in order"));
                 }
                 next => after = next,

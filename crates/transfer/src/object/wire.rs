@@ -65,7 +65,9 @@ impl Pace {
         let due = self.deadline + Duration::from_secs(self.bytes / LEAST_BYTES_PER_SECOND);
         match now - self.began >= due {
             true => Err(too_slow(format!(
-                "only {} bytes passed within {} s", self.bytes, due.as_secs()
+                "only {} bytes passed within {} s",
+                self.bytes,
+                due.as_secs()
             ))),
             false => Ok(()),
         }

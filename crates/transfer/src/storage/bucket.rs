@@ -233,8 +233,7 @@ impl Buckets {
             some.iter().map(look).collect()
         };
         let failed = StopToken::new();
-        let (asked, ()) =
-            thread_group::run("marks", listed.chunks(share), &failed, ask, |_| ())?;
+        let (asked, ()) = thread_group::run("marks", listed.chunks(share), &failed, ask, |_| ())?;
         Ok(asked.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 }

@@ -1,11 +1,11 @@
 //! Files in folders, as the kernel has them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, fchown};
 use std::path::Path;
 
 use rustix::fs::{
@@ -100,6 +100,19 @@ pub(super) fn preallocate(file: &File, path: &Path, bytes: u64) -> Result<(), Tr
             .map_err(|source| TransferError::file("set the size of", path, source)),
         Err(errno) => Err(TransferError::file("preallocate", path, errno.into())),
     }
+}
+
+/// Gives a new file the owner and the mode of the one at `path`, if there is one.
+pub(super) fn take_after(file: &File, path: &Path) -> Result<(), TransferError> {
+    let Ok(old) = path.symlink_metadata() else { return Ok(()) };
+    let owned = |of: &Metadata| (of.uid(), of.gid());
+    let set = |new: &Metadata| match owned(new) == owned(&old) {
+        true => file.set_permissions(old.permissions()),
+        false => fchown(file, Some(old.uid()), Some(old.gid()))
+            .and_then(|()| file.set_permissions(old.permissions())),
+    };
+    let kept = file.metadata().and_then(|new| set(&new));
+    kept.map_err(|source| TransferError::file("keep the owner and mode of", path, source))
 }
 
 /// Reads at an offset.
@@ -273,6 +286,7 @@ fn known(folder: BorrowedFd<'_>, name: &Path, of: FileType, stat: &Statx) -> Fac
         },
         link: kind == Kind::Link,
         file_system_id: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+        owner: stat.stx_uid,
     }
 }
 

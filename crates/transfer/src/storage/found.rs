@@ -42,6 +42,8 @@ pub struct Facts {
     pub link: bool,
     /// The file system: equal for all files that share its space.
     pub file_system_id: u64,
+    /// The user who owns it; 0 for objects.
+    pub owner: u32,
 }
 
 /// The current state of a file recorded in a list.
@@ -97,6 +99,7 @@ impl Facts {
             identity: Identity { inode: 0, born_ns: None },
             link: false,
             file_system_id: 0,
+            owner: 0,
         }
     }
 

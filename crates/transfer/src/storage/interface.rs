@@ -464,7 +464,13 @@ pub trait Storage: Send + Sync {
         bytes: Option<u64>,
         made: Option<Identity>,
     ) -> Result<RecordedState, TransferError> {
-        RecordedState::of(self.look(path), bytes, made)
+        match RecordedState::of(self.look(path), bytes, made)? {
+            // Some endpoints keep the part of an object that a killed process had sent.
+            RecordedState::Other(_) if names_object(path) && self.is_marked(path)? => {
+                Ok(self.look(path)?.map_or(RecordedState::Nothing, RecordedState::Same))
+            }
+            state => Ok(state),
+        }
     }
 
     /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
@@ -535,16 +541,17 @@ pub trait Storage: Send + Sync {
         content: &[u8],
         durability: Durability,
     ) -> Result<(), TransferError> {
-        self.write_by(&temporary_name(path), path, content, durability)
+        self.write_by((&temporary_name(path), false), path, content, durability)
     }
 
-    /// The same by way of a file named `temporary`, which no other process may use.
+    /// The same by way of a file named `temporary`, which no other process may use; it `keeps` the
+    /// mode and the owner of the old file, or not.
     ///
     /// # Errors
     /// As [`Self::write`].
     fn write_by(
         &self,
-        temporary: &Path,
+        (temporary, keeps): (&Path, bool),
         path: &Path,
         content: &[u8],
         durability: Durability,
@@ -555,6 +562,9 @@ pub trait Storage: Send + Sync {
         }
         let write = || {
             let file = self.open(temporary, Access::Create, false)?;
+            if keeps {
+                disk::take_after(&file, path)?;
+            }
             self.write_at(&file, temporary, 0, content)?;
             if durability != Durability::Unsynced {
                 self.sync(&file, temporary)?;

@@ -75,7 +75,7 @@ pub fn write_shared(path: &Path, content: &[u8]) -> Result<(), TransferError> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{}.partial", std::process::id()));
-    Disk.write_by(&path.with_file_name(name), path, content, Durability::Certain)
+    Disk.write_by((&path.with_file_name(name), true), path, content, Durability::Certain)
 }
 
 /// An empty file, for a path that requires a file but does not access it.

@@ -13,9 +13,8 @@ use stormlp_dataset::section::DataFormat;
 use stormlp_hosts::session::Session;
 use stormlp_training::plan::calibration::{Calibration, CheckpointCost, FORMAT_VERSION, FORMATS};
 use stormlp_training::show as training;
-use stormlp_transfer::storage::write_atomically;
 
-use crate::commands::deliver::check_folder;
+use crate::commands::deliver::{check_folder, replace};
 use crate::output::{self, Format};
 
 pub(crate) use client::{calibrated, calibrated_checkpoints};
@@ -119,6 +118,11 @@ fn measurable(name: &str) -> Result<DataFormat, String> {
 }
 
 fn save(file: &Path, calibration: &Calibration) -> Result<(), Failure> {
-    let json = serde_json::to_vec_pretty(calibration).map_err(Failure::bug)?;
-    write_atomically(file, &json).map_err(Failure::from)
+    let json = serde_json::to_string_pretty(calibration).map_err(Failure::bug)?;
+    // No run would read one with figures that cannot be.
+    Calibration::parse(&json).map_err(|why| {
+        Failure::machine(anyhow::anyhow!("DLIO's figures cannot be used: {why}; none was saved"))
+            .with_help("run DLIO by hand: its reports have rates of zero, or none")
+    })?;
+    replace("--output", file, &json)
 }

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use stormlp_core::failure::Failure;
@@ -11,6 +12,9 @@ use stormlp_show::csv;
 use stormlp_show::document::Document;
 use stormlp_transfer::error::TransferError;
 use stormlp_transfer::storage::{Disk, Kind, Storage as _, write_shared};
+
+/// Links that lead to each other end after so many, as in the kernel.
+const MOST_LINKS: usize = 40;
 
 /// Checks that the folder for the file of an option exists.
 ///
@@ -34,14 +38,16 @@ pub(crate) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// With exit code 4 if it cannot be written.
-pub(super) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
     let text = if text.ends_with('\n') { text } else { &format!("{text}\n") };
-    let wrote = if is_stream(path) {
-        fs::write(path, text).map_err(anyhow::Error::new)
-    } else {
-        // A link stays one, and its target is replaced.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        write_shared(&target, text.as_bytes()).map_err(anyhow::Error::new)
+    // A link stays one, and its target is replaced, or made.
+    let followed = (0..MOST_LINKS).try_fold(path.to_path_buf(), |place, _| {
+        let link = fs::read_link(&place).map_err(|_| place.clone())?;
+        Ok(place.parent().unwrap_or(Path::new("")).join(link))
+    });
+    let wrote = match followed.err().filter(|_| !is_stream(path)) {
+        Some(target) => write_shared(&target, text.as_bytes()).map_err(anyhow::Error::new),
+        None => fs::write(path, text).map_err(anyhow::Error::new),
     };
     wrote.map_err(|error| cannot_write(option, path, error))
 }
@@ -75,7 +81,16 @@ pub(super) fn append_csv(path: &Path, document: &Document) -> Result<(), Failure
     if old_bytes > 0 {
         check_header(path, &document.records.columns)?;
     }
-    let rows = rows(document, old_bytes == 0)?;
+    let mut rows = rows(document, old_bytes == 0)?;
+    let mut end = *b"\n";
+    if old_bytes > 0 {
+        File::open(path)
+            .and_then(|file| file.read_exact_at(&mut end, old_bytes - 1))
+            .map_err(cannot)?;
+    }
+    if end != *b"\n" {
+        rows.insert(0, '\n');
+    }
     file.write_all(rows.as_bytes()).and_then(|()| file.sync_data()).map_err(|error| {
         // Partly written rows are removed; if that fails too, the first error says more.
         let _ = file.set_len(old_bytes);
