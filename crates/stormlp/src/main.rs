@@ -25,6 +25,7 @@ use std::thread;
 
 use stormlp_core::failure::Failure;
 use stormlp_transfer::cufile::probe;
+use stormlp_transfer::signals::gave_up;
 use stormlp_transfer::storage;
 
 use crate::cli::Cli;
@@ -112,7 +113,10 @@ fn main() -> ExitCode {
         (cli.command.to_text(), Arc::new(group)),
         Screen { say: |line| output::say(line), progress: |quiet| Box::new(Progress::new(quiet)) },
     );
-    let outcome = commands::run(cli.command, &session);
+    let outcome = commands::run(cli.command, &session).map_err(|failure| match gave_up() {
+        true => Failure::stopped("stopped: the endpoint did not answer"),
+        false => failure,
+    });
     for line in storage::injected() {
         output::say(format!("warning: --inject-fault: {line}"));
     }

@@ -39,13 +39,10 @@ pub enum ThreadGroupError {
 
 impl From<ThreadGroupError> for TransferError {
     fn from(error: ThreadGroupError) -> Self {
-        match error {
-            ThreadGroupError::Start(source) => Self::Unavailable {
-                what: "another thread".to_string(),
-                reason: source.to_string(),
-                remedy: THREADS_HELP.to_string(),
-            },
-            panicked => Self::Io { action: "a thread", source: io::Error::other(panicked) },
+        Self::Unavailable {
+            what: "another thread".to_string(),
+            reason: error.to_string(),
+            remedy: THREADS_HELP.to_string(),
         }
     }
 }

@@ -31,7 +31,7 @@ impl FoundSplit {
     /// Total bytes of all data files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
+        self.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add)
     }
 }
 

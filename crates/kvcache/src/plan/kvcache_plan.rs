@@ -117,9 +117,10 @@ impl KvcachePlan {
 
     /// The name of a pass in series and histograms: `option 1`, or the model.
     pub fn part_name(&self, pass: usize) -> String {
-        match &self.passes[pass] {
-            Pass { option: Some(option), .. } => format!("option {option}"),
-            Pass { model, .. } => model.name.clone(),
+        match self.passes.get(pass) {
+            Some(Pass { option: Some(option), .. }) => format!("option {option}"),
+            Some(Pass { model, .. }) => model.name.clone(),
+            None => "a pass that the plan lacks".to_string(),
         }
     }
 

@@ -208,7 +208,8 @@ impl FolderJob<'_> {
             return Ok(bytes);
         }
         let manifest = self.facts.manifest.iter();
-        let own_bytes: u64 = manifest.flat_map(|it| &it.files).map(|file| file.bytes).sum();
+        let own_bytes: u64 =
+            manifest.flat_map(|it| &it.files).map(|file| file.bytes).fold(0, u64::saturating_add);
         let free = self.facts.place.free_bytes;
         let room = free.map_or(u64::MAX, |free| (free / 4).saturating_add(own_bytes));
         let least = largest_io + self.job.offset_bytes;

@@ -309,8 +309,8 @@ pub(super) fn region_bytes(
 ) -> u64 {
     let of_cell = |cell: &CellPlan| {
         let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
-        let workers = thread_groups[cell.thread_group].workers.iter();
-        workers.filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
+        let workers = thread_groups.get(cell.thread_group).map_or(&[][..], |of| &of.workers);
+        workers.iter().filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
             let carved = is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
             let count = host + if carved { accelerator } else { 0 };
             sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))

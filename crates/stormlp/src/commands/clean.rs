@@ -64,23 +64,17 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         ))
         .with_help("name a data folder: stormlp clean DIR"));
     }
-    if args.folder.is_none() && !args.dry_run && !is_confirmed(storage, &folders)? {
-        return Err(Failure::stopped("nothing was removed"));
-    }
-    let mut lines = Vec::new();
-    let mut left = Vec::new();
-    for folder in folders {
-        let cleaned = clean(storage, &folder, args.dry_run)?;
-        let verb = if args.dry_run { "would remove" } else { "removed" };
-        let files = counted(cleaned.files, if names_object(&folder) { "object" } else { "file" });
-        let (bytes, place) = (ByteSize(cleaned.bytes), folder.display().to_string());
-        lines.push(format!("{verb} {files}, {bytes}, from {}", printable(&place)));
-        if cleaned.uploads > 0 {
-            let verb = if args.dry_run { "would abort" } else { "aborted" };
-            lines.push(format!("{verb} {}", counted(cleaned.uploads, "unfinished upload")));
+    let asks = args.folder.is_none() && !args.dry_run;
+    if asks && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        let (would, _) = clean_all(storage, &folders, true)?;
+        output::say_page(&format!("{}\nremove them? y/N", would.join("\n")));
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).map_err(Failure::machine)?;
+        if !answer.trim().eq_ignore_ascii_case("y") {
+            return Err(Failure::stopped("nothing was removed"));
         }
-        left.extend(cleaned.left);
     }
+    let (lines, left) = clean_all(storage, &folders, args.dry_run)?;
     let printed = output::print(&lines.join("\n"));
     for warning in storage.warnings() {
         output::say(format!("warning: {warning}"));
@@ -95,25 +89,26 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the user confirms that the files of folders that were not named are removed; without a
-/// terminal to ask at, the command itself is the answer.
-fn is_confirmed(storage: &dyn Storage, folders: &[PathBuf]) -> Result<bool, Failure> {
-    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
-        return Ok(true);
-    }
-    let (mut files, mut bytes) = (0, 0u64);
+/// Cleans folders, and says what was removed from each, and what was left.
+fn clean_all(
+    storage: &dyn Storage,
+    folders: &[PathBuf],
+    dry_run: bool,
+) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let (mut lines, mut left) = (Vec::new(), Vec::new());
     for folder in folders {
-        let would = clean(storage, folder, true)?;
-        (files, bytes) = (files + would.files, bytes.saturating_add(would.bytes));
+        let cleaned = clean(storage, folder, dry_run)?;
+        let verb = if dry_run { "would remove" } else { "removed" };
+        let files = counted(cleaned.files, if names_object(folder) { "object" } else { "file" });
+        let (bytes, place) = (ByteSize(cleaned.bytes), folder.display().to_string());
+        lines.push(format!("{verb} {files}, {bytes}, from {}", printable(&place)));
+        if cleaned.uploads > 0 {
+            let verb = if dry_run { "would abort" } else { "aborted" };
+            lines.push(format!("{verb} {}", counted(cleaned.uploads, "unfinished upload")));
+        }
+        left.extend(cleaned.left);
     }
-    let (files, folders) = (counted(files, "file"), counted(folders.len() as u64, "folder"));
-    output::say(format!(
-        "remove {files}, {}, from {folders} below stormlp-data? y/N",
-        ByteSize(bytes)
-    ));
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(Failure::machine)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok((lines, left))
 }
 
 /// Folders with a manifest or a journal, a few levels deep (checkpoints are four levels below the default

@@ -29,22 +29,13 @@ pub(crate) mod workloads;
 
 use crate::cli::{self, Command};
 use stormlp_core::failure::Failure;
-use stormlp_core::note::Cause;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::signals::gave_up;
 
 /// Runs a command.
 ///
 /// # Errors
 /// With the exit code and the advice of the failed command.
 pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
-    run_one(command, session).map_err(|failure| match failure.cause() {
-        Cause::Storage if gave_up() => Failure::stopped("stopped: the endpoint did not answer"),
-        _ => failure,
-    })
-}
-
-fn run_one(command: Command, session: &Session) -> Result<(), Failure> {
     match command {
         Command::Gds(args) => gds::run(*args, session),
         Command::Gdsio(args) => gdsio::run(args, session),

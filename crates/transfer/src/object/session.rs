@@ -279,9 +279,6 @@ impl Session {
             match page.next_continuation_token {
                 None => return Ok((all, folders)),
                 Some(_) if all.len() >= most => return Ok((all, folders)),
-                next if next == token => {
-                    return Err(wrong("a page leads back to itself".to_string()));
-                }
                 _ if empty_pages > MOST_EMPTY_PAGES || count > MOST_LISTED || give_up(began) => {
                     let what = format!(
                         "the list has no end: {count} names, and {empty_pages} pages without any"

@@ -197,17 +197,10 @@ fn credentials(sources: &Sources<'_>, files: &Files) -> Result<Credentials, Tran
              ~/.aws/credentials",
         ));
     };
-    // They stand in a header.
-    let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
-    if !is_plain(&key) || !token.as_ref().is_none_or(is_plain) {
-        return Err(lacks(
-            "the access key or session token contains a space, a line break or another character that \
-             none has",
-            "set AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN, or correct ~/.aws/credentials",
-        ));
-    }
+    // In a header a line break at the end, as files have it, would be the end of the header.
+    let [key, value] = [key, value].map(|text| text.trim().to_string());
     Ok(match token {
-        Some(token) => Credentials::new_with_token(key, value, token),
+        Some(token) => Credentials::new_with_token(key, value, token.trim()),
         None => Credentials::new(key, value),
     })
 }

@@ -36,17 +36,14 @@ struct Pace {
     /// When a byte last passed.
     last: Instant,
     bytes: u64,
-    /// How long no byte may pass, and how long all of it may take without the time of its bytes.
+    /// How long no byte may pass.
     silence: Duration,
-    deadline: Duration,
 }
 
 impl Pace {
-    /// Of an endpoint that may be silent for `silence`; without an answer so far that is all it has.
     fn of(silence: Duration) -> Self {
         let now = Instant::now();
-        let deadline = if silence == FIRST_ANSWER { silence } else { SLOWEST };
-        Self { began: now, last: now, bytes: 0, silence, deadline }
+        Self { began: now, last: now, bytes: 0, silence }
     }
 
     /// Counts bytes that passed, or none in a [`TICK`].
@@ -62,7 +59,9 @@ impl Pace {
             let text = format!("{what} within {} s", self.silence.as_secs());
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
-        let due = self.deadline + Duration::from_secs(self.bytes / LEAST_BYTES_PER_SECOND);
+        // A first answer is small.
+        let slowest = if self.silence == FIRST_ANSWER { FIRST_ANSWER } else { SLOWEST };
+        let due = slowest + Duration::from_secs(self.bytes / LEAST_BYTES_PER_SECOND);
         match now - self.began >= due {
             true => Err(too_slow(format!(
                 "only {} bytes passed within {} s",
@@ -225,10 +224,7 @@ impl Connection {
                     ClientConnection::new(Arc::clone(config), name).map_err(|e| wrong(&e))?;
                 // Agreed on now, so that a certificate is not mistaken for a broken request.
                 while session.is_handshaking() {
-                    session.complete_io(&mut counted).map_err(|error| match stalls(&error) {
-                        true => io::Error::new(error.kind(), format!("TLS handshake: {error}")),
-                        false => error,
-                    })?;
+                    session.complete_io(&mut counted)?;
                 }
                 Stream::Tls(Box::new(StreamOwned::new(session, counted)))
             }

@@ -22,6 +22,9 @@ use crate::paths::PathSpec;
 use crate::telemetry::BlockDevices;
 use crate::transfer::TransferPath;
 
+/// Bytes of the files in one folder: sparse files, and lists of objects, may claim any number.
+const MOST_BYTES: u64 = 1 << 53;
+
 /// Access to files. Every error names the file and the action. A file or folder is absent only if
 /// the kernel says so (`ENOENT`, `ENOTDIR`); one that cannot be looked at is an error.
 ///
@@ -75,11 +78,20 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// When it cannot be read or does not exist.
     fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
-        match self.objects(folder)? {
+        let entries = match self.objects(folder)? {
             Some(buckets) => buckets.list(folder),
             None => {
                 self.pass(Call::List, folder, 0)?;
                 disk::list(folder)
+            }
+        }?;
+        // What is counted from here on does not overflow.
+        let all = entries.iter().try_fold(0u64, |sum, one| sum.checked_add(one.facts.bytes));
+        match all.filter(|bytes| *bytes <= MOST_BYTES) {
+            Some(_) => Ok(entries),
+            None => {
+                let why = "its files have more bytes than any storage";
+                Err(TransferError::refused("use the folder", folder, why))
             }
         }
     }
