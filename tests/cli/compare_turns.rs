@@ -141,6 +141,42 @@ fn a_command_that_fails_ends_it_and_resume_continues() {
 }
 
 #[test]
+fn a_run_that_fails_with_a_complete_report_is_measured_again() {
+    let folder = folder();
+    let folder = folder.path();
+    scripts(folder);
+    // The report is there, and the exit code says that a cell failed.
+    let broken = FAKE
+        .replace("rate=$((", "trap '[ -e broken ] && [ \"$n\" -ge 4 ] && exit 5' EXIT\nrate=$((");
+    fs::write(folder.join("fake"), broken.replacen("if [ -e broken ]", "if false", 1)).unwrap();
+    fs::write(folder.join("broken"), "").unwrap();
+    let said = stderr(compare(folder, FULL, LESS, "--format json").code(5));
+    assert!(said.contains("failed in pair 3") && said.contains("--resume"), "{said}");
+    fs::remove_file(folder.join("broken")).unwrap();
+    let ended = resumed(folder).success();
+    let said = stderr(ended);
+    assert!(said.contains("measured again: --") && said.contains("pair-03"), "{said}");
+    assert!(kept(folder).join("pair-03-cut-1").is_dir());
+}
+
+#[test]
+fn a_torn_report_of_a_history_is_left_out_and_named() {
+    let folder = folder();
+    let folder = folder.path();
+    let report = scripts(folder).to_string().replace("\"@RATE@\"", "1000000000");
+    for night in 0..4 {
+        let place = folder.join(format!("nightly/{night}"));
+        fs::create_dir_all(&place).unwrap();
+        let bytes = if night == 2 { report.len() / 2 } else { report.len() };
+        fs::write(place.join("report.json"), &report[..bytes]).unwrap();
+    }
+    let mut command = stormlp();
+    command.current_dir(folder).args(["compare", "--history", "nightly"]);
+    let said = stderr(command.assert().success());
+    assert!(said.contains("left out: nightly/2/report.json cannot be used"), "{said}");
+}
+
+#[test]
 fn ctrl_c_keeps_the_answer_so_far_and_ends_the_command() {
     let folder = folder();
     let folder = folder.path();

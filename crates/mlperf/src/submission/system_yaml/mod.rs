@@ -16,6 +16,8 @@ use schema::{BLANK, FieldKind, ROOT, SchemaField};
 
 /// Only this many faults are listed.
 const MOST_FAULTS: usize = 200;
+/// Bytes that are read to find the lines of faults: each has the text read from its start.
+const MOST_READ: usize = 16 << 20;
 
 /// A fault of a description.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,9 +77,10 @@ impl Checker<'_> {
             return;
         }
         let place = TextPlace { entries: self.positions(field), at_key };
+        let is_short = self.faults.len() * self.text.len() <= MOST_READ;
         self.faults.push(YamlFault {
             field: field.to_string(),
-            line: find(self.text, &place).map(|(line, _)| line),
+            line: is_short.then(|| find(self.text, &place)).flatten().map(|(line, _)| line),
             message,
             is_blank,
         });
@@ -119,7 +122,7 @@ impl Checker<'_> {
             match fields.iter().find(|field| field.name == name) {
                 Some(field) if value.is_null() && !field.required => {}
                 Some(field) => self.value(&place, value, &field.kind),
-                None if is_loose => {}
+                None if is_loose || self.faults.len() >= MOST_FAULTS => {}
                 None => {
                     let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
                     let message = unknown_among(&names, "a field of this section", &name);

@@ -33,7 +33,7 @@ fn show(report: &AnyReport) {
     let _ = (markdown::render(&document), csv::render(&document, true));
     let shown: &dyn Shown = &**report;
     let _ = (openmetrics::render(&[shown]), series_csv::render(shown));
-    let _ = html::page(vec![Sheet::of(shown)]);
+    let _ = html::page(vec![Sheet::new(shown, document)]);
 }
 
 /// Every `step`th place with every extreme value.

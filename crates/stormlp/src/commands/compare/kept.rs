@@ -23,10 +23,14 @@ use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use crate::commands::saved::{self, Saved};
+use crate::output;
 use stormlp_hosts::saver::{new_folder, results_folder};
 
 /// The sides of a comparison, the baseline first: their options and folders.
 pub(super) const SIDES: [&str; 2] = ["baseline", "candidate"];
+
+/// The file of a run's exit code, which is there once it has ended.
+pub(super) const EXIT_CODE: &str = "exit-code";
 
 /// The kind of comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -176,7 +180,8 @@ impl Folder {
                 Ok(both) => pairs.push(both),
                 // One that cannot be read may be complete.
                 Err(failure) if failure.cause() != Cause::Plan => return Err(failure),
-                Err(_) => {
+                Err(failure) => {
+                    output::say(format!("measured again: {}", failure.note.fact));
                     let mut cut = (1..).map(|time| format!("{}-cut-{time}", pair.display()));
                     let free = cut.find(|name| !Path::new(name).exists()).unwrap_or_default();
                     fs::rename(&pair, free)
@@ -211,6 +216,11 @@ impl Folder {
                         report where STORMLP_RESULTS_DIR says";
             Failure::no_plan(anyhow::anyhow!(message)).with_help(help)
         };
+        // A run that missed its target measured everything.
+        let code = fs::read_to_string(folder.join(EXIT_CODE)).unwrap_or_default();
+        if !["0", "6"].contains(&&*code) {
+            return Err(wrong("a failed or unfinished run"));
+        }
         let is_there = Disk.is_folder(&folder)?;
         let files = if is_there { saved::in_subfolders(&folder)? } else { Vec::new() };
         let file = match files.as_slice() {

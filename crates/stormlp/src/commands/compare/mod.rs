@@ -277,9 +277,15 @@ fn sides(
 fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {
     let mut reports = Vec::new();
     for place in places {
-        for file in saved::files(place)? {
-            let report = saved::any(&file)?;
-            reports.push((file.display().to_string(), report));
+        let files = saved::files(place)?;
+        for file in &files {
+            match saved::any(file) {
+                // One of many that a crash tore leaves the rest.
+                Err(failure) if failure.cause() == Cause::Plan && files.len() > 1 => {
+                    output::say(format!("left out: {}", failure.note.fact));
+                }
+                report => reports.push((file.display().to_string(), report?)),
+            }
         }
     }
     Ok(reports)

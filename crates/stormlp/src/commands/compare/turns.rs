@@ -14,7 +14,7 @@ use stormlp_core::units::counted;
 use stormlp_hosts::session::Session;
 use stormlp_show::comparison::{Comparison, Terms};
 
-use super::kept::{Folder, SIDES};
+use super::kept::{EXIT_CODE, Folder, SIDES};
 use super::{compared, named};
 use crate::commands::process;
 use crate::commands::saved::Saved;
@@ -97,6 +97,8 @@ fn measured(folder: &Folder, pair: usize, session: &Session) -> Result<[Saved; 2
             }
         }
         let status = run(folder, (pair, side), &folder.request.commands[side], &place, session)?;
+        let code = status.code().map_or_else(String::new, |code| code.to_string());
+        fs::write(place.join(EXIT_CODE), code).map_err(Failure::machine)?;
         // A run that missed its target measured everything.
         if !status.success() && status.code() != Some(Cause::MissedTarget.exit_code().into()) {
             return Err(failed(folder, (pair, side), SIDES[side], &place, status));
