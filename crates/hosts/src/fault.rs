@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_core::note::Cause;
+use stormlp_transfer::error::THREADS_HELP;
 use stormlp_transfer::storage::LockError;
-use stormlp_transfer::thread_group::{Panicked, THREADS_HELP, ThreadGroupError};
+use stormlp_transfer::thread_group::{Panicked, ThreadGroupError};
 use stormlp_transfer::{DEVICE_HELP, TransferError, fallback};
 
 use crate::error::GroupError;

@@ -12,7 +12,7 @@ use stormlp_core::stop::StopToken;
 
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
-use stormlp_transfer::thread_group::THREADS_HELP;
+use stormlp_transfer::error::THREADS_HELP;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 

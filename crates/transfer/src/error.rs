@@ -102,6 +102,10 @@ const DEVICE_FAILURES: [i32; 11] = [
 pub const DEVICE_HELP: &str =
     "check the kernel log for the device, then run again; `stormlp doctor` shows the storage";
 
+/// What to do when no thread can be started.
+pub const THREADS_HELP: &str =
+    "use fewer threads, or allow more (ulimit -u, or pids.max of the control group)";
+
 /// What to do when permission was denied.
 const PERMISSION_HELP: &str = "change its permissions, or run as a user who may read it";
 
@@ -230,7 +234,8 @@ impl TransferError {
     pub fn missing(&self) -> Option<&str> {
         match self.inner() {
             Self::Unavailable { remedy, .. } => Some(remedy),
-            _ => None,
+            // io_uring was refused a worker.
+            error => (error.errno() == Some(libc::ECANCELED)).then_some(THREADS_HELP),
         }
     }
 

@@ -10,11 +10,7 @@ use std::time::{Duration, Instant};
 use stormlp_core::panics::message;
 use stormlp_core::stop::StopToken;
 
-use crate::error::TransferError;
-
-/// What to do when no thread can be started.
-pub const THREADS_HELP: &str =
-    "use fewer threads, or allow more (ulimit -u, or pids.max of the control group)";
+use crate::error::{THREADS_HELP, TransferError};
 
 /// A thread panicked: a bug in stormlp.
 #[derive(Debug, thiserror::Error)]

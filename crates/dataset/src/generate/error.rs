@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::ByteSize;
+use stormlp_transfer::error::THREADS_HELP;
 use stormlp_transfer::storage::LockError;
-use stormlp_transfer::thread_group::{THREADS_HELP, ThreadGroupError};
+use stormlp_transfer::thread_group::ThreadGroupError;
 use stormlp_transfer::{DEVICE_HELP, TransferError};
 
 use crate::manifest::ManifestError;

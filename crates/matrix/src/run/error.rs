@@ -6,8 +6,9 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::error::THREADS_HELP;
 use stormlp_transfer::storage::LockError;
-use stormlp_transfer::thread_group::{THREADS_HELP, ThreadGroupError};
+use stormlp_transfer::thread_group::ThreadGroupError;
 
 /// Why a matrix could not run.
 #[derive(Debug, thiserror::Error)]

@@ -18,10 +18,11 @@ use stormlp_core::transport::Requirement;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
 use stormlp_transfer::Backing;
+use stormlp_transfer::error::THREADS_HELP;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::Instruments;
-use stormlp_transfer::thread_group::{THREADS_HELP, ThreadGroupError};
+use stormlp_transfer::thread_group::ThreadGroupError;
 
 use super::beside::Side;
 use super::cell::{Bench, CellMeasurement};

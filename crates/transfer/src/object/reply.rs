@@ -203,6 +203,7 @@ impl Refusal {
                 "the data was changed on its way, or in memory: check the network, proxies \
                  before the endpoint, and this machine's memory"
             }
+            (_, "NoSuchUpload") => "the endpoint lost the upload, as if it restarted: run again",
             (_, "NoSuchBucket") => "create the bucket first, or correct its name",
             // A HEAD has no document that says more.
             (401 | 403, "") => {

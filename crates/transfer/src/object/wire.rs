@@ -21,6 +21,8 @@ pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A request may take so long, and the time of its bytes at the least rate.
 const SLOWEST: Duration = Duration::from_secs(300);
 const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
+/// The kind of errors that another attempt would not help.
+const FUTILE: io::ErrorKind = io::ErrorKind::InvalidData;
 /// How often a wait looks whether it is over.
 const TICK: Duration = Duration::from_millis(250);
 /// A connection that was idle for longer may have been closed by the endpoint.
@@ -51,31 +53,21 @@ impl Pace {
         let now = Instant::now();
         self.bytes += bytes as u64;
         self.last = if bytes > 0 { now } else { self.last };
-        if give_up(self.began) {
-            return Err(too_slow("stopped before the endpoint had answered".to_string()));
-        }
-        if bytes == 0 && now - self.last >= self.silence {
-            let what = if self.silence == STALL_TIMEOUT { "no data came" } else { "no answer" };
-            let text = format!("{what} within {} s", self.silence.as_secs());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-        }
         // A first answer is small.
         let slowest = if self.silence == FIRST_ANSWER { FIRST_ANSWER } else { SLOWEST };
         let due = slowest + Duration::from_secs(self.bytes / LEAST_BYTES_PER_SECOND);
-        match now - self.began >= due {
-            true => Err(too_slow(format!(
-                "only {} bytes passed within {} s",
-                self.bytes,
-                due.as_secs()
-            ))),
-            false => Ok(()),
-        }
+        let (kind, text) = if give_up(self.began) {
+            (FUTILE, "stopped before the endpoint had answered".to_string())
+        } else if bytes == 0 && now - self.last >= self.silence {
+            let what = if self.silence == STALL_TIMEOUT { "no data came" } else { "no answer" };
+            (io::ErrorKind::TimedOut, format!("{what} within {} s", self.silence.as_secs()))
+        } else if now - self.began >= due {
+            (FUTILE, format!("only {} bytes passed within {} s", self.bytes, due.as_secs()))
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(kind, text))
     }
-}
-
-/// The error of a request that another attempt would not help.
-fn too_slow(text: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// A socket that counts, and whose calls wait as long as they may.
@@ -167,7 +159,7 @@ impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(tls) => Self::Tls(tls.to_string()),
-            None if error.kind() == io::ErrorKind::InvalidData => Self::Wrong(error.to_string()),
+            None if error.kind() == FUTILE => Self::Wrong(error.to_string()),
             None => Self::Lost(error),
         }
     }
