@@ -15,10 +15,10 @@ use crate::run_context::utc;
 
 /// A request that is ready to be sent, any number of times.
 pub(super) struct Request<'a> {
-    client: Arc<Client>,
-    bucket: String,
+    pub(super) client: Arc<Client>,
+    pub(super) bucket: String,
     /// The name of the request in errors.
-    name: &'a str,
+    pub(super) name: &'a str,
     pub(super) method: &'static str,
     pub(super) key: &'a str,
     pub(super) offset: Option<u64>,

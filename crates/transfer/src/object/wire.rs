@@ -88,7 +88,8 @@ impl Counted {
             match call(&mut self.socket) {
                 Err(error) if stalls(&error) => self.pace.passed(0)?,
                 Ok(passed) => {
-                    self.pace.passed(passed)?;
+                    // Its end is an answer, too.
+                    self.pace.passed(passed.max(1))?;
                     return Ok(passed);
                 }
                 failed => return failed,

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
 use stormlp_hosts::saver::room_help;
@@ -43,7 +43,7 @@ pub(crate) fn replace(option: &str, path: &Path, text: &str) -> Result<(), Failu
     // A link stays one, and its target is replaced, or made.
     let followed = (0..MOST_LINKS).try_fold(path.to_path_buf(), |place, _| {
         let link = fs::read_link(&place).map_err(|_| place.clone())?;
-        Ok(place.parent().unwrap_or(Path::new("")).join(link))
+        Ok::<PathBuf, PathBuf>(place.parent().unwrap_or(Path::new("")).join(link))
     });
     let wrote = match followed.err().filter(|_| !is_stream(path)) {
         Some(target) => write_shared(&target, text.as_bytes()).map_err(anyhow::Error::new),
