@@ -254,7 +254,7 @@ fn a_limit_of_threads_is_named_wherever_it_is_reached() {
         "gds --path cpu --threads 2 --file-size 1M --duration 1x".to_string(),
         "gds --path cpu-gpu --device host --threads 1 --file-size 1M --duration 1x".to_string(),
         format!("datagen unet3d --files 2 --threads 2 {SMALL}"),
-        format!("train unet3d --generate --files 35 --steps 1 {SMALL}"),
+        format!("train unet3d --generate --files 35 --steps 4 {SMALL}"),
         "checkpoint tiny.yaml --ranks 8 --saves 1 --restores 0 --pause 0".to_string(),
         "kvcache mlperf tiny-1b --users 2 --duration 100ms".to_string(),
         "kvcache serving tiny-1b --concurrency 2 --duration 100ms".to_string(),

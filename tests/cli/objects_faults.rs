@@ -275,7 +275,7 @@ fn no_output_repeats_a_credential_in_any_encoding() {
     let message = forms.join(" ");
     let body = format!("<Error><Code>Odd</Code><Message>{message}</Message></Error>");
     let reply = format!(
-        "HTTP/1.1 500 Oops\r\nServer: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        "HTTP/1.1 400 Oops\r\nConnection: close\r\nServer: {}\r\nContent-Length: {}\r\n\r\n{body}",
         url(secret),
         body.len()
     );
