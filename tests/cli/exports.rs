@@ -103,7 +103,9 @@ fn an_export_keeps_mode_and_owner_and_makes_the_target_of_a_dead_link() {
 fn a_row_begins_on_a_line_whoever_wrote_the_last_one() {
     let folder = measured();
     let place = folder.path();
-    let append = "report show results --output all.csv --append";
+    let report = fs::read_dir(place.join("results")).unwrap().next().unwrap().unwrap().path();
+    let report = report.strip_prefix(place).unwrap().display();
+    let append = &format!("report {report} --output all.csv --append");
     run(place, append).success();
     let text = fs::read_to_string(place.join("all.csv")).unwrap();
     fs::write(place.join("all.csv"), text.trim_end()).unwrap();

@@ -292,7 +292,8 @@ fn no_output_repeats_a_credential_in_any_encoding() {
         let output = command.output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8(said).unwrap();
-        assert!(said.contains("***"), "{arguments}: {said}");
+        // A HEAD has no document.
+        assert!(said.contains("***") || arguments.starts_with("clean"), "{arguments}: {said}");
         let plain = [secret, token].map(str::to_string);
         for form in forms.iter().chain(&plain) {
             assert!(!said.contains(form.as_str()), "{arguments}: {form} in {said}");

@@ -401,11 +401,13 @@ fn kvcache(workload: &str) -> Swept {
 fn each_kvcache(all: bool) {
     for workload in [
         "replay kv.csv --model tiny-1b --speed max --concurrency 1",
-        "mlperf tiny-1b --users 1 --duration 300ms --capacity 512M",
-        "serving tiny-1b --duration 300ms --concurrency 1 --prefixes 1 --prefix-tokens 256 \
+        "mlperf tiny-1b --users 2 --duration 2s --capacity 512M",
+        "serving tiny-1b --duration 1s --concurrency 1 --prefixes 1 --prefix-tokens 256 \
          --capacity 64M --queue-depth 1 --engine psync --tune writers=1",
     ] {
-        for error in ERRORS {
+        let is_trace = workload.starts_with("replay");
+        let errors: &[&str] = if all || is_trace { &ERRORS } else { &["EIO", SHORT_EIO] };
+        for error in errors {
             kvcache(workload).sweep(error, all);
         }
     }
@@ -424,7 +426,7 @@ fn compared() -> Swept {
 fn exported() -> Swept {
     const OUTPUTS: [&str; 4] = ["out.csv", "out.md", "out.txt", "out.json"];
     Swept {
-        words: format!("report show {KEPT} -o {}", OUTPUTS.join(" -o ")),
+        words: format!("report {KEPT} -o {}", OUTPUTS.join(" -o ")),
         result: |place, _| {
             OUTPUTS.map(|name| Value::from(fs::read_to_string(place.join(name)).unwrap())).into()
         },

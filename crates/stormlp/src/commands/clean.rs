@@ -173,11 +173,7 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
     let ours = |path: &Path| all.contains_key(path) || of_begun(path);
     cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
     let seen = seen_objects(storage, folder, &all)?;
-    // A list counts for files of the user whom it belongs to, and for whoever runs this.
-    let lists = LISTS.into_iter().chain([JOURNAL_NAME]).map(|name| folder.join(name));
-    let owners = lists.filter_map(|list| Some(storage.look(&list).ok()??.owner));
-    let user = rustix::process::geteuid().as_raw();
-    let owners: Vec<u32> = owners.filter(|owner| *owner != user).collect();
+    let owners = owners_of_lists(storage, folder);
     let mut gone = Vec::new();
     // Listed files that are not removed.
     let mut kept = false;
@@ -227,6 +223,15 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
         remove_run_folder(storage, folder)?;
     }
     Ok(cleaned)
+}
+
+/// The owners of a folder's lists other than the user who runs this: a list counts for files of the
+/// user whom it belongs to.
+fn owners_of_lists(storage: &dyn Storage, folder: &Path) -> Vec<u32> {
+    let user = rustix::process::geteuid().as_raw();
+    let lists = LISTS.into_iter().chain([JOURNAL_NAME]).map(|name| folder.join(name));
+    let owners = lists.filter_map(|list| Some(storage.look(&list).ok()??.owner));
+    owners.filter(|owner| *owner != user).collect()
 }
 
 /// Removes the folder of the run that saved the checkpoint in `folder`, if that was its last, and the

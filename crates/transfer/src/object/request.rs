@@ -1,15 +1,12 @@
 //! A signed request.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rusty_s3::S3Action;
 use url::Url;
 
 use super::client::Client;
 use super::error::{ObjectError, ObjectFault};
 use super::reply::MARK;
-use super::session::Session;
 use super::sign;
 use crate::run_context::utc;
 
@@ -26,31 +23,6 @@ pub(super) struct Request<'a> {
     /// Header lines in addition to the host, the length and the signature.
     pub(super) headers: String,
     pub(super) body: &'a [u8],
-}
-
-impl Session {
-    /// A request without a body, with headers of S3.
-    pub(super) fn request<'a, 'b, A: S3Action<'b>>(
-        &self,
-        action: &A,
-        name: &'a str,
-        key: &'a str,
-        headers: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Request<'a> {
-        let lines = headers.into_iter().map(|(header, value)| format!("{header}: {value}\r\n"));
-        Request {
-            client: Arc::clone(&self.client),
-            bucket: self.bucket.name().to_string(),
-            name,
-            method: A::METHOD.to_str(),
-            key,
-            offset: None,
-            // It grants no access: the action has no credentials.
-            url: action.sign(Duration::ZERO),
-            headers: lines.collect(),
-            body: &[],
-        }
-    }
 }
 
 impl Request<'_> {

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rusty_s3::Bucket;
 use rusty_s3::actions::{DeleteObjects, ListObjectsV2, ObjectIdentifier};
+use rusty_s3::{Bucket, S3Action};
 use stormlp_core::evidence::{ObjectChecksums, ObjectStore};
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::printable::printable;
@@ -133,6 +133,29 @@ impl Session {
             first_byte: LatencyHistogram::new(),
             measured_from: None,
             head: Vec::new(),
+        }
+    }
+
+    /// A request without a body, with headers of S3.
+    pub(super) fn request<'a, 'b, A: S3Action<'b>>(
+        &self,
+        action: &A,
+        name: &'a str,
+        key: &'a str,
+        headers: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Request<'a> {
+        let lines = headers.into_iter().map(|(header, value)| format!("{header}: {value}\r\n"));
+        Request {
+            client: Arc::clone(&self.client),
+            bucket: self.bucket.name().to_string(),
+            name,
+            method: A::METHOD.to_str(),
+            key,
+            offset: None,
+            // It grants no access: the action has no credentials.
+            url: action.sign(Duration::ZERO),
+            headers: lines.collect(),
+            body: &[],
         }
     }
 

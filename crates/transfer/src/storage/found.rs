@@ -1,6 +1,7 @@
 //! File metadata, directory entries and file systems.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use stormlp_core::facts::Identity;
 
@@ -144,6 +145,21 @@ impl Entry {
     /// Whether it is a folder.
     pub fn is_folder(&self) -> bool {
         self.facts.kind == Kind::Folder
+    }
+}
+
+/// Bytes of the files in one folder: sparse files, and lists of objects, may claim any number.
+const MOST_BYTES: u64 = 1 << 53;
+
+/// The entries of a folder whose sizes can be summed up.
+pub(super) fn bounded(folder: &Path, entries: Vec<Entry>) -> Result<Vec<Entry>, TransferError> {
+    let all = entries.iter().try_fold(0u64, |sum, one| sum.checked_add(one.facts.bytes));
+    match all.filter(|bytes| *bytes <= MOST_BYTES) {
+        Some(_) => Ok(entries),
+        None => {
+            let why = "its files have more bytes than any storage";
+            Err(TransferError::refused("use the folder", folder, why))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use stormlp_core::location::names_object;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::bucket::Buckets;
-use super::found::{Entry, Facts, Kind, RecordedState, Space};
+use super::found::{Entry, Facts, Kind, RecordedState, Space, bounded};
 use super::gate::Gate as _;
 use super::handle::{Access, Durability, Handle};
 use super::lock::{FolderLock, LOCK_NAME, LockError};
@@ -21,9 +21,6 @@ use crate::page_cache::{self, Residency};
 use crate::paths::PathSpec;
 use crate::telemetry::BlockDevices;
 use crate::transfer::TransferPath;
-
-/// Bytes of the files in one folder: sparse files, and lists of objects, may claim any number.
-const MOST_BYTES: u64 = 1 << 53;
 
 /// Access to files. Every error names the file and the action. A file or folder is absent only if
 /// the kernel says so (`ENOENT`, `ENOTDIR`); one that cannot be looked at is an error.
@@ -57,8 +54,7 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// Metadata of a name, following links unless it is in a held folder; `None` if it does not
-    /// exist.
+    /// Metadata of a name, following links unless it is in a held folder; `None` if it does not exist.
     ///
     /// # Errors
     /// When the metadata cannot be read.
@@ -84,16 +80,8 @@ pub trait Storage: Send + Sync {
                 self.pass(Call::List, folder, 0)?;
                 disk::list(folder)
             }
-        }?;
-        // What is counted from here on does not overflow.
-        let all = entries.iter().try_fold(0u64, |sum, one| sum.checked_add(one.facts.bytes));
-        match all.filter(|bytes| *bytes <= MOST_BYTES) {
-            Some(_) => Ok(entries),
-            None => {
-                let why = "its files have more bytes than any storage";
-                Err(TransferError::refused("use the folder", folder, why))
-            }
-        }
+        };
+        bounded(folder, entries?)
     }
 
     /// Opens a file, with `O_DIRECT` if `direct`.
@@ -313,8 +301,7 @@ pub trait Storage: Send + Sync {
     }
 
     /// The objects that writes put for the one at `path`, which has a name but no bytes in place.
-    /// An object with such a name without stormlp's mark is [`RecordedState::Other`]. Files have
-    /// none.
+    /// An object with such a name without stormlp's mark is [`RecordedState::Other`]. Files have none.
     ///
     /// # Errors
     /// When they cannot be listed.
@@ -405,8 +392,7 @@ pub trait Storage: Send + Sync {
         failing::path_of_process(spec)
     }
 
-    /// Causes of distorted results: properties of this storage, and retried requests other than
-    /// transfers.
+    /// Causes of distorted results: properties of this storage, and retried requests other than transfers.
     fn warnings(&self) -> Vec<Warning> {
         failing::of_process().map_or_else(Vec::new, |failing| failing.warnings())
     }
@@ -476,13 +462,10 @@ pub trait Storage: Send + Sync {
         bytes: Option<u64>,
         made: Option<Identity>,
     ) -> Result<RecordedState, TransferError> {
-        match RecordedState::of(self.look(path), bytes, made)? {
-            // Some endpoints keep the part of an object that a killed process had sent.
-            RecordedState::Other(_) if names_object(path) && self.is_marked(path)? => {
-                Ok(self.look(path)?.map_or(RecordedState::Nothing, RecordedState::Same))
-            }
-            state => Ok(state),
-        }
+        let state = RecordedState::of(self.look(path), bytes, made)?;
+        let is_other = matches!(state, RecordedState::Other(_)) && names_object(path);
+        // Some endpoints keep the part of an object that a killed process had sent.
+        if is_other && self.is_marked(path)? { self.left(path, None, None) } else { Ok(state) }
     }
 
     /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
