@@ -105,7 +105,7 @@ fn a_row_begins_on_a_line_whoever_wrote_the_last_one() {
     let place = folder.path();
     let report = fs::read_dir(place.join("results")).unwrap().next().unwrap().unwrap().path();
     let report = report.strip_prefix(place).unwrap().display();
-    let append = &format!("report {report} --output all.csv --append");
+    let append = &format!("report show {report} --output all.csv --append");
     run(place, append).success();
     let text = fs::read_to_string(place.join("all.csv")).unwrap();
     fs::write(place.join("all.csv"), text.trim_end()).unwrap();

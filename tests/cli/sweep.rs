@@ -426,7 +426,7 @@ fn compared() -> Swept {
 fn exported() -> Swept {
     const OUTPUTS: [&str; 4] = ["out.csv", "out.md", "out.txt", "out.json"];
     Swept {
-        words: format!("report {KEPT} -o {}", OUTPUTS.join(" -o ")),
+        words: format!("report show {KEPT} -o {}", OUTPUTS.join(" -o ")),
         result: |place, _| {
             OUTPUTS.map(|name| Value::from(fs::read_to_string(place.join(name)).unwrap())).into()
         },

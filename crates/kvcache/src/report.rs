@@ -61,12 +61,12 @@ impl ObjectsMoved {
 
     /// Bytes within and after the window.
     pub fn all_bytes(&self) -> u64 {
-        self.bytes + self.late_bytes
+        self.bytes.saturating_add(self.late_bytes)
     }
 }
 
 /// Requests, prompts, or entries of a trace: its requests, or its reads and writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AddAssign, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestCounts {
     /// Those sent within the window; of prompts and of a trace, those that threads began.
@@ -77,6 +77,14 @@ pub struct RequestCounts {
     pub served_late: u64,
 }
 
+impl std::ops::AddAssign for RequestCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.begun = self.begun.saturating_add(other.begun);
+        self.served = self.served.saturating_add(other.served);
+        self.served_late = self.served_late.saturating_add(other.served_late);
+    }
+}
+
 impl RequestCounts {
     /// Counts one that was served, `late` if after the window.
     pub(crate) fn count(&mut self, late: bool) {
@@ -85,7 +93,7 @@ impl RequestCounts {
 
     /// Those served within the window or after it.
     pub fn done(&self) -> u64 {
-        self.served + self.served_late
+        self.served.saturating_add(self.served_late)
     }
 }
 

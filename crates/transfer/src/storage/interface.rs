@@ -468,8 +468,7 @@ pub trait Storage: Send + Sync {
         if is_other && self.is_marked(path)? { self.left(path, None, None) } else { Ok(state) }
     }
 
-    /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
-    /// so may a part that cannot be removed: the error of the attempt says more.
+    /// Removes the remains of a failed attempt to write a file; its error says more than one of this.
     fn discard(&self, path: &Path) {
         if let Ok(RecordedState::Same(_)) = self.left(path, None, None) {
             let _ = self.remove(path);
@@ -539,8 +538,7 @@ pub trait Storage: Send + Sync {
         self.write_by((&temporary_name(path), false), path, content, durability)
     }
 
-    /// The same by way of a file named `temporary`, which no other process may use; it `keeps` the
-    /// mode and the owner of the old file, or not.
+    /// The same by a file `temporary` of this process, which `keeps` the old one's mode and owner, or not.
     ///
     /// # Errors
     /// As [`Self::write`].
