@@ -258,7 +258,7 @@ fn a_limit_of_threads_is_named_wherever_it_is_reached() {
         "checkpoint tiny.yaml --ranks 8 --saves 1 --restores 0 --pause 0".to_string(),
         "kvcache mlperf tiny-1b --users 2 --duration 100ms".to_string(),
         "kvcache serving tiny-1b --concurrency 2 --duration 100ms".to_string(),
-        "kvcache replay kv.csv --model tiny-1b --speed max".to_string(),
+        "kvcache replay kv.csv tiny-1b --speed max".to_string(),
         "doctor .".to_string(),
     ] {
         for threads in [1, 2, 3, 4, 6] {

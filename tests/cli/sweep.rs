@@ -400,7 +400,7 @@ fn kvcache(workload: &str) -> Swept {
 
 fn each_kvcache(all: bool) {
     for workload in [
-        "replay kv.csv --model tiny-1b --speed max --concurrency 1",
+        "replay kv.csv tiny-1b --speed max --concurrency 1",
         "mlperf tiny-1b --users 2 --duration 2s --capacity 512M",
         "serving tiny-1b --duration 1s --concurrency 1 --prefixes 1 --prefix-tokens 256 \
          --capacity 64M --queue-depth 1 --engine psync --tune writers=1",
