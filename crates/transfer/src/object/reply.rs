@@ -146,7 +146,8 @@ impl Refusal {
                 }
                 message => message,
             },
-            elsewhere: Some(conceal(usize::MAX, &elsewhere.join(", "))).filter(|text| !text.is_empty()),
+            elsewhere: Some(conceal(usize::MAX, &elsewhere.join(", ")))
+                .filter(|text| !text.is_empty()),
             retries: 0,
             keeps_connection: !head.closes,
         }
