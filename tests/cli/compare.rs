@@ -161,10 +161,10 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     other["cells"][0]["io_size_bytes"] = json!(4 << 20);
     save(folder, "other", &other, 1e9);
     let said = stderr(compare(folder, "a1 other").code(3));
-    assert!(said.contains("\n  I/O sizes: 1 MiB (baseline), 4 MiB (candidate)\n"), "{said}");
+    assert!(said.contains("\n  - I/O sizes: 1 MiB (baseline), 4 MiB (candidate)\n"), "{said}");
     assert!(said.contains("--force"), "{said}");
     let text = stdout(compare(folder, "a1 other --force").success());
-    assert!(text.contains("not the same work; compared anyway:\n  I/O sizes: "), "{text}");
+    assert!(text.contains("not the same work; compared anyway:\n  - I/O sizes: "), "{text}");
     // All of a plan counts, whether people have a name for it or not.
     let mut filled = report.clone();
     filled["plan"]["request"]["fill"] = json!("zero");
@@ -172,7 +172,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     filled["plan"]["cells"][0]["submit_batch"] = json!(7);
     save(folder, "filled", &filled, 1e9);
     let said = stderr(compare(folder, "a1 filled").code(3));
-    for told in ["\n  --fill: random (baseline), zero", "(baseline), 7 (candidate)"] {
+    for told in ["\n  - --fill: random (baseline), zero", "(baseline), 7 (candidate)"] {
         assert!(said.contains(told), "{told}: {said}");
     }
     compare(folder, "a1 filled --force").success();

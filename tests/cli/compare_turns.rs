@@ -25,7 +25,7 @@ sed "s/\"@RATE@\"/$rate/" "${2:-template}" > "$STORMLP_RESULTS_DIR/gds-fake/repo
 "#;
 
 /// The line about the setting in which the sides differ.
-const SIZES: &str = "\n  I/O sizes: 1 MiB (baseline), 4 MiB (candidate)";
+const SIZES: &str = "\n  - I/O sizes: 1 MiB (baseline), 4 MiB (candidate)";
 const FULL: &str = "sh fake 1000000000";
 const LESS: &str = "sh fake 800000000";
 

@@ -80,7 +80,7 @@ fn a_baseline_of_other_work_is_reported_and_one_with_nothing_in_common_refused()
     let (now, then) = (train_as(folder, "unet3d"), train_as(folder, "resnet50"));
     let shown = stdout(run(folder, &format!("report show {now} --baseline {then}")).success());
     let message = "workload: resnet50 (baseline), unet3d (candidate)";
-    let first = format!("not the same work as the baseline:\n  {message}");
+    let first = format!("not the same work as the baseline:\n  - {message}");
     assert!(shown.contains(&first), "{shown}");
     let words = format!("report show {now} --baseline {then} --format markdown");
     assert!(stdout(run(folder, &words).success()).contains(message));

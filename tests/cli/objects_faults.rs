@@ -85,7 +85,7 @@ fn a_run_that_retried_is_marked_in_csv_metrics_lists_and_comparisons() {
     run(&in_files(DATASET));
     run(&in_files(&train("--engine psync --results-dir d")));
     let (_, refused) = run("compare d a");
-    assert!(refused.contains("not the same work:\n  path: "), "{refused}");
+    assert!(refused.contains("not the same work:\n  - path: "), "{refused}");
     assert!(!refused.contains("engine"), "{refused}");
 
     server.trap("states.pt", 2, Fault::Refuse(503, "SlowDown"));

@@ -18,6 +18,8 @@ const MOST_NAMES: usize = 4;
 const MOST_PERCENT: f64 = 1000.0;
 /// No change is below this many percent: an end of an interval at it is meaningless, too.
 const LEAST_PERCENT: f64 = -99.9;
+/// An interval without a meaningful end.
+const UNKNOWN: &str = "unknown";
 /// Maximum number of differing figures listed together; more are counted and shown with their
 /// subjects.
 const MOST_DIFFERENT: usize = 20;
@@ -98,7 +100,8 @@ impl Comparison {
 
     /// The differences between the work of both sides below `title`.
     fn caveat(&self, title: &str) -> Vec<String> {
-        let mut lines = self.difference_lines();
+        let lines = self.difference_lines().into_iter().map(|line| format!("- {line}"));
+        let mut lines: Vec<String> = lines.collect();
         if !lines.is_empty() {
             lines.insert(0, title.to_string());
         }
@@ -141,12 +144,19 @@ impl Comparison {
                 let word = match first.map(|one| one.verdict) {
                     Some(Verdict::Improved) => "faster",
                     Some(Verdict::Regressed) => "slower",
-                    _ => verdict.words(),
+                    _ => "",
                 };
-                let first = first.map(|one| known(&self.briefly(one)));
-                let parts: Vec<String> = first.into_iter().chain(rest).collect();
-                let [baseline, candidate] = &self.names;
-                format!("{candidate} is {word} than {baseline}: {}", parts.join("; "))
+                let told = first.map(|one| known(&self.briefly(one)));
+                let mut parts: Vec<String> = told.into_iter().chain(rest).collect();
+                if !word.is_empty() {
+                    let [baseline, candidate] = &self.names;
+                    return format!("{candidate} is {word} than {baseline}: {}", parts.join("; "));
+                }
+                // The verdict comes from figures other than the first.
+                if let Some(part) = parts.get_mut(1) {
+                    *part = format!("{}: {part}", verdict.words());
+                }
+                parts.join("; ")
             }
         }
     }
@@ -362,8 +372,12 @@ pub(super) fn ends(ends: [f64; 2]) -> String {
 
 /// The same in a sentence: `between -3.0 and +1.0 %`, or `-3.0 % or more`.
 pub(super) fn between(ends: [f64; 2]) -> String {
-    let word = if ends[1] < MOST_PERCENT { "between " } else { "" };
-    format!("{word}{}", ends_of(ends, "and", " %"))
+    let text = ends_of(ends, "and", " %");
+    match ends[1] < MOST_PERCENT {
+        true => format!("between {text}"),
+        false if text == UNKNOWN => format!("interval {text}"),
+        false => text,
+    }
 }
 
 /// Both ends of an interval, with a word between them and the unit after them; above
@@ -375,7 +389,7 @@ fn ends_of([low, high]: [f64; 2], word: &str, unit: &str) -> String {
     } else if low > LEAST_PERCENT {
         format!("{low:+.1}{unit} or more")
     } else {
-        "any change".to_string()
+        UNKNOWN.to_string()
     }
 }
 

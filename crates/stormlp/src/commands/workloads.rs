@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::Subcommand;
-use serde::Serialize;
+use serde_json::json;
 use stormlp_checkpoint::plan::{CheckpointWorkload, builtin};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_core::location::{names_object, path_only};
@@ -16,7 +16,6 @@ use stormlp_core::units::ByteSize;
 use stormlp_core::workload_file::{folder_in_storage, sets};
 use stormlp_kvcache::plan::{CHECKPOINT_MODELS, Model, SizeRequest, size};
 use stormlp_kvcache::show as kvcache;
-use stormlp_show::document::Document;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::catalog::{BuiltinWorkload, CATALOG};
 use stormlp_training::plan::warnings::edition;
@@ -72,14 +71,6 @@ struct FormatArgs {
     format: Option<Format>,
 }
 
-/// Everything that is built in. `--format json` prints it serialised.
-#[derive(Serialize)]
-struct BuiltIn {
-    training: Vec<Workload>,
-    checkpoint: Vec<CheckpointWorkload>,
-    kvcache: Vec<Model>,
-}
-
 /// Lists the workloads and models, or prints one.
 ///
 /// # Errors
@@ -93,31 +84,24 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         Some(Catalog::List(list)) => list.format,
         None => args.list.format,
     };
-    let all = BuiltIn {
-        training: CATALOG
-            .iter()
-            .map(|entry| entry.workload(&[]))
-            .collect::<Result<_, _>>()
-            .context("a built-in workload is broken")
-            .map_err(Failure::bug)?,
-        checkpoint: builtin::names().filter_map(builtin::load).collect(),
-        kvcache: Model::all(),
-    };
-    format.unwrap_or(Format::Text).print(&all, document)
-}
-
-fn document(all: &BuiltIn) -> Document {
-    let BuiltIn { training: workloads, checkpoint: models, kvcache: of_caches } = all;
-    let mut document = training::workloads(workloads);
-    document.sections.push(checkpoint::models(models));
-    document.sections.push(kvcache::models(of_caches));
+    let workloads: Vec<Workload> = CATALOG
+        .iter()
+        .map(|entry| entry.workload(&[]))
+        .collect::<Result<_, _>>()
+        .context("a built-in workload is broken")
+        .map_err(Failure::bug)?;
+    let models: Vec<CheckpointWorkload> = builtin::names().filter_map(builtin::load).collect();
+    let of_caches = Model::all();
+    let mut document = training::workloads(&workloads);
+    document.sections.extend([checkpoint::models(&models), kvcache::models(&of_caches)]);
     document.headline = format!(
         "{}, {} checkpoint models, {} KV-cache models; `stormlp workloads show NAME` prints one",
         document.headline,
         models.len(),
         of_caches.len()
     );
-    document
+    let all = json!({"training": workloads, "checkpoint": models, "kvcache": of_caches});
+    format.unwrap_or(Format::Text).print(&all, |_| document)
 }
 
 /// Prints a workload, or a model.

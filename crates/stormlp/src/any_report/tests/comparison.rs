@@ -338,7 +338,7 @@ fn what_is_not_the_same_work_is_named_with_both_values() {
     let subject = &comparison.figures[0].subject;
     assert!(subject.contains("4 MiB") && subject.contains("against"), "{subject}");
     let text = shown(&comparison);
-    assert!(text.contains("compared anyway:\n  I/O sizes: 1 MiB"), "{text}");
+    assert!(text.contains("compared anyway:\n  - I/O sizes: 1 MiB"), "{text}");
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn compared(
     let comparison = Comparison::of(baseline, now, terms);
     let differences = comparison.difference_lines();
     if !differences.is_empty() && !may_differ {
-        let lines = differences.iter().map(|line| format!("\n  {}", printable(line)));
+        let lines = differences.iter().map(|line| format!("\n  - {}", printable(line)));
         let fact = format!("the runs are not the same work:{}", lines.collect::<String>());
         let help = "compare runs with the same options, or add --force";
         return Err(Note::new(Cause::Plan, fact, help).into());

@@ -164,11 +164,13 @@ fn failed(
     let said = process::last_words(logs).map_or(String::new(), |line| format!(": {line}"));
     let (number, name) = (pair + 1, SIDES[side]);
     let fact = format!("--{option} failed in pair {number} ({name}), {status}{said}");
-    let help = if status.code() == Some(NOT_FOUND) && option != "setup" {
-        "give the whole command, such as 'stormlp gds --threads 8'".to_string()
-    } else {
-        let output = shell_word(&logs.to_string_lossy());
-        format!("its output is in {output}; {}", resume(folder))
+    let output = shell_word(&logs.to_string_lossy());
+    let help = match status.code() {
+        Some(NOT_FOUND) if option != "setup" => {
+            "give the whole command, such as 'stormlp gds --threads 8'".to_string()
+        }
+        Some(2 | 3) => format!("correct the command, and compare again; its output is in {output}"),
+        _ => format!("its output is in {output}; {}", resume(folder)),
     };
     Failure::saying(cause, fact).with_help(help)
 }

@@ -172,6 +172,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let command = Session::command_line();
     let lists_requests = mlperf.is_some();
     let request = KvcacheRequest { workload, run, command, lists_requests, rank: None };
+    Owner::KvCache.check(request.model())?;
     run_workload(request, output, mlperf, session)
 }
 
@@ -182,7 +183,6 @@ fn run_workload(
     mlperf_output: Option<PathBuf>,
     session: &Session,
 ) -> Result<(), Failure> {
-    Owner::KvCache.check(request.model())?;
     let folder = request.run.folder.get_or_insert_with(|| DEFAULT_FOLDER.into()).clone();
     // Other processes receive the result.
     let peers = session.peers(request.run.local_storage)?;

@@ -63,10 +63,7 @@ impl Filter {
         let reports = counted(count as u64, "report");
         if self.is_open() {
             // The reason for each was already printed.
-            return Failure::no_plan(match count {
-                1 => anyhow::anyhow!("the report cannot be read"),
-                _ => anyhow::anyhow!("{reports}, none of which can be read"),
-            });
+            return Failure::no_plan(anyhow::anyhow!("{reports}, none of which can be read"));
         }
         let kind = self.kind.map(|kind| format!("--kind {}", kind.name()));
         let tags = self.tags.iter().map(|(key, value)| format!("--tag {key}={value}"));
@@ -184,10 +181,9 @@ pub(super) fn list(args: ListArgs) -> Result<(), Failure> {
         let mut reports: Vec<AnyReport> =
             read.filter(|report| filter.takes(report.head())).collect();
         reports.sort_by(|a, b| a.head().started_at.cmp(&b.head().started_at));
-        return if reports.is_empty() {
-            Err(filter.none_of(files.len()))
-        } else {
-            several(&reports, &to)
+        return match reports.is_empty() {
+            true => Err(filter.none_of(files.len())),
+            false => several(&reports, &to),
         };
     }
     let rows = rows(&files, &filter)?;
