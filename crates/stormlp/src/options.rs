@@ -170,7 +170,8 @@ mod tests {
         let mut known: Vec<&str> = line.get_subcommands().map(Command::get_name).collect();
         let mut grouped: Vec<&str> =
             GROUPS.iter().flat_map(|(_, names)| names.split(' ')).collect();
-        (known.sort_unstable(), grouped.sort_unstable());
+        known.sort_unstable();
+        grouped.sort_unstable();
         assert_eq!(known, grouped);
         let text = line.clone().render_help().to_string();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -37,7 +37,6 @@ impl Residency {
         Self {
             cached_bytes: self.cached_bytes + other.cached_bytes,
             total_bytes: self.total_bytes + other.total_bytes,
-            ..self
         }
     }
 

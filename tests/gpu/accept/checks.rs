@@ -1,6 +1,6 @@
 //! Judgements of the acceptance run that need no GPU: faults that it must not let pass.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 #[path = "checks_of_runs.rs"]
 mod checks_of_runs;

@@ -21,8 +21,7 @@ use crate::report::{KvcacheReport, Timed};
 
 /// A request for a short run of small objects in `folder`.
 fn request(folder: &Path, change: fn(&mut MlperfRequest, &mut RunRequest)) -> KvcacheRequest {
-    let mut options = MlperfRequest::default();
-    options.users = Some(3);
+    let mut options = MlperfRequest { users: Some(3), ..MlperfRequest::default() };
     options.tune.run.telemetry = Telemetry::off();
     let mut run = RunRequest { model: Some("tiny-1b".to_string()), ..RunRequest::default() };
     (run.duration_seconds, run.folder) = (Some(0.8), Some(Location::from(folder)));

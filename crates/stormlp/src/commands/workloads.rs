@@ -288,7 +288,8 @@ pub(crate) fn find_folders(
 ) -> Result<(), Failure> {
     let data = &mut workload.dataset.data_folder;
     let is_object = data.as_deref().is_some_and(|data| names_object(Path::new(data)));
-    if !has_dir && !(is_object && sets(params, "dataset.data_folder")) {
+    let is_known = has_dir || (is_object && sets(params, "dataset.data_folder"));
+    if !is_known {
         let named = data.as_deref().unwrap_or_default();
         let found = folder_in_storage(&workload.without_effect, named)?;
         *data = data.is_some().then(|| found.to_string_lossy().into_owned());

@@ -44,9 +44,11 @@ impl Limit {
     }
 }
 
-/// The limits of block devices: version, words and unit, file and key of the limit, file and key of
-/// its use. Version 1 has a file for each limit.
-const OF_DEVICES: [(Version, &str, &str, [&str; 2], [&str; 2]); 8] = [
+/// Version, words and unit of a limit, its file and key, file and key of its use.
+type DeviceLimit = (Version, &'static str, &'static str, [&'static str; 2], [&'static str; 2]);
+
+/// The limits of block devices. Version 1 has a file for each.
+const OF_DEVICES: [DeviceLimit; 8] = [
     (V2, "reads of", "MB/s", ["io.max", "rbps"], ["io.stat", "rbytes"]),
     (V2, "writes to", "MB/s", ["io.max", "wbps"], ["io.stat", "wbytes"]),
     (V2, "reads of", "IOPS", ["io.max", "riops"], ["io.stat", "rios"]),
