@@ -14,6 +14,7 @@ use stormlp_core::machine::{BlockDevice, DeviceContent, Fact, Filesystem, Storag
 
 use super::root::{Root, plain};
 use super::{block, device, direct, mounts};
+use crate::error::THREADS_HELP;
 
 /// How long a file system may take to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -109,7 +110,7 @@ fn within<T: Send + 'static>(
             // After the time limit the receiver is gone, and the result is dropped.
             let _ = sender.send(work());
         })
-        .map_err(|error| format!("cannot start a thread for the probe: {error}"))?;
+        .map_err(|error| format!("cannot start a thread for the probe: {error}; {THREADS_HELP}"))?;
     receiver
         .recv_timeout(limit)
         .map_err(|_| format!("the file system did not respond within {} s", limit.as_secs()))

@@ -108,8 +108,7 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// The object at `path`, known to have `bytes`, without asking the endpoint: the first read of it
-    /// shows whether it is still that one.
+    /// The object at `path`, known to have `bytes`, without a request: the first read shows if it has.
     ///
     /// # Errors
     /// When it is a file.
@@ -310,8 +309,7 @@ pub trait Storage: Send + Sync {
         buckets.map_or(Ok(Vec::new()), |buckets| buckets.puts(path))
     }
 
-    /// Removes a folder; `false` if it does not exist or is not empty, be it of a file that was
-    /// removed while open.
+    /// Removes a folder; `false` if it does not exist or is not empty, also of a removed open file.
     ///
     /// # Errors
     /// The kernel's error.
@@ -323,8 +321,7 @@ pub trait Storage: Send + Sync {
         disk::remove_folder(folder)
     }
 
-    /// Free and total bytes of the file system that holds `path`, as available to unprivileged
-    /// users; `None` if it does not tell, as object stores do not.
+    /// Free and total bytes of the file system of `path` for unprivileged users; `None` of objects.
     ///
     /// # Errors
     /// When the kernel does not report it.
@@ -336,8 +333,7 @@ pub trait Storage: Send + Sync {
         disk::space(path)
     }
 
-    /// The page cache residency of a file; `None` if the kernel does not report it to this user, or
-    /// other caches of this machine may hold it.
+    /// The page cache residency of a file; `None` if the kernel hides it, or other caches may hold it.
     ///
     /// # Errors
     /// When it cannot be determined for another reason.
@@ -488,8 +484,7 @@ pub trait Storage: Send + Sync {
         holes::of(self.open(path, Access::Read, false), path, bytes)
     }
 
-    /// Marks an open file as created by stormlp. Not every file system can keep the mark; without
-    /// it a file that its user names is only written over on request.
+    /// Marks an open file as created by stormlp, if the file system can: others are not overwritten.
     fn mark(&self, file: &File) {
         disk::mark(file);
     }
@@ -582,8 +577,7 @@ pub trait Storage: Send + Sync {
         reach::nearest(path, |path| self.look(path))
     }
 
-    /// The total page cache residency of several files; `None` if the kernel does not report it to
-    /// this user, or without files.
+    /// The page cache residency of several files; `None` if the kernel hides it, or without files.
     ///
     /// # Errors
     /// When it cannot be determined for another reason.

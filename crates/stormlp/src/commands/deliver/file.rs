@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 use stormlp_hosts::saver::room_help;
 use stormlp_show::csv;
 use stormlp_show::document::Document;
@@ -143,5 +144,8 @@ fn cannot_write(option: &str, path: &Path, error: anyhow::Error) -> Failure {
     let error = error.context(format!("cannot write {}", path.display()));
     let help = room_help(&error, &format!("a file elsewhere: {option} FILE"))
         .unwrap_or_else(|| format!("name a file that you may write to with {option}"));
-    Failure::machine(error).with_help(help)
+    let failed =
+        error.downcast_ref::<TransferError>().is_some_and(TransferError::is_device_failure);
+    let cause = if failed { Cause::Storage } else { Cause::Machine };
+    Failure::new(cause, error).with_help(help)
 }
