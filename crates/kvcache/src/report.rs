@@ -358,12 +358,12 @@ impl TrialResult {
 
     /// Whether storage did no work in it.
     pub fn moved_nothing(&self) -> bool {
-        self.read.all_bytes() + self.written.all_bytes() == 0
+        self.read.all_bytes() == 0 && self.written.all_bytes() == 0
     }
 
     /// CPU seconds for each GiB moved.
     pub fn cpu_seconds_per_gib(&self) -> Option<f64> {
-        let bytes = self.read.all_bytes() + self.written.all_bytes();
+        let bytes = self.read.all_bytes().saturating_add(self.written.all_bytes());
         let seconds = self.cpu_user_seconds + self.cpu_system_seconds;
         (bytes > 0).then(|| seconds / (bytes as f64 / GIB as f64))
     }
