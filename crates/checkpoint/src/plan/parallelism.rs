@@ -67,12 +67,12 @@ pub struct Position {
 impl Parallelism {
     /// Ranks that together hold one whole model: `TP·PP`.
     pub fn model_parallel(&self) -> u64 {
-        self.tensor * self.pipeline
+        self.tensor.saturating_mul(self.pipeline)
     }
 
     /// Ranks of the whole job: `TP·PP·DP`.
     pub fn ranks(&self) -> u64 {
-        self.model_parallel() * self.data
+        self.model_parallel().saturating_mul(self.data)
     }
 
     /// Position of `rank`: `tp = r mod TP`, `pp = (r div TP) mod PP`, `dp = r div (TP·PP)`.

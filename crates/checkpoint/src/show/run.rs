@@ -217,15 +217,15 @@ fn cached_share(restores: &[CheckpointResult]) -> Option<f64> {
         Some(cache.share * result.bytes as f64)
     };
     let cached = restores.iter().map(cached).sum::<Option<f64>>()?;
-    let bytes = restores.iter().map(|result| result.bytes).sum::<u64>();
-    (bytes > 0).then(|| cached / bytes as f64)
+    let bytes = restores.iter().map(|result| result.bytes as f64).sum::<f64>();
+    (bytes > 0.0).then(|| cached / bytes)
 }
 
 /// Whether most of the restored data came from the page cache.
 fn restored_from_memory(report: &CheckpointReport) -> bool {
     let restores = &report.results.restores;
     let of_devices = device_bytes(restores, |device| device.read_bytes);
-    let bytes = restores.iter().map(|result| result.bytes).sum::<u64>() as f64;
+    let bytes = restores.iter().map(|result| result.bytes as f64).sum::<f64>();
     report.path_of("restores", report.plan.path()).uses_page_cache()
         && bytes > 0.0
         && storage::is_from_memory(bytes, of_devices, cached_share(restores))
@@ -240,7 +240,7 @@ fn restored_unknown(report: &CheckpointReport) -> bool {
 /// Whether most of the saved data was still in memory at the end of the saves.
 fn saved_to_memory(report: &CheckpointReport) -> bool {
     let saves = &report.results.saves;
-    let bytes = saves.iter().map(|result| result.bytes).sum::<u64>() as f64;
+    let bytes = saves.iter().map(|result| result.bytes as f64).sum::<f64>();
     report.path_of("saves", report.plan.path()).uses_page_cache()
         && report.plan.fsync == FsyncPolicy::None
         && device_bytes(saves, |device| device.written_bytes).is_none_or(|b| b < bytes / 2.0)
@@ -248,8 +248,7 @@ fn saved_to_memory(report: &CheckpointReport) -> bool {
 
 /// Bytes that the block devices moved in all of `results`; `None` unless known for each.
 fn device_bytes(results: &[CheckpointResult], moved: fn(&DeviceBytes) -> u64) -> Option<f64> {
-    let each = results.iter().map(|result| result.device.as_ref().map(moved));
-    each.sum::<Option<u64>>().map(|bytes| bytes as f64)
+    results.iter().map(|result| result.device.as_ref().map(|of| moved(of) as f64)).sum()
 }
 
 /// The path that moved the bytes, with evidence.

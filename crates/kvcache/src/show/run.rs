@@ -148,8 +148,9 @@ fn served(document: &mut Document, report: &KvcacheReport) {
     }
     document.details("Requests served, by class of users", Some(classes(report)));
     let requests = report.results.trials.iter().map(|trial| trial.requests);
-    let (begun, served) =
-        requests.fold((0, 0), |(begun, served), one| (begun + one.begun, served + one.served));
+    let mut all = RequestCounts::default();
+    requests.for_each(|one| all += one);
+    let RequestCounts { begun, served, .. } = all;
     let meaning = match (served as f64) < ALL_SERVED * begun as f64 {
         true => format!(
             "{} of {} requests were served in time: MLPerf offers more load than storage serves, so compare \
