@@ -82,9 +82,9 @@ pub fn limit_warning<'a>(parts: impl IntoIterator<Item = &'a Series>) -> Option<
 }
 
 /// One warning about all parts of a run; `None` without a sign. Limits of the control group come
-/// first. Device bytes are compared where the
-/// path is `direct`: the page cache reads ahead and writes later. Processes that share a host
-/// cannot tell each other's load from other programs', so they do not warn.
+/// first. Device bytes are compared where the path is `direct`: the page cache reads ahead and writes
+/// later. Processes that share a host cannot tell each other's load from other programs', so they do
+/// not warn.
 pub fn warning(parts: &[NamedSeries], direct: bool, group: Option<&GroupFacts>) -> Option<Warning> {
     if let Some(limit) = limit_warning(parts.iter().map(|part| &part.series)) {
         return Some(limit);
