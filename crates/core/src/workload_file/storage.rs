@@ -43,11 +43,14 @@ pub fn folder_in_storage(notes: &[KeyNote], folder: &str) -> Result<PathBuf, Fai
         };
         let options = [value("endpoint_uris"), value("storage_options")].join(" ");
         let words = options.split(['"', ',', ' ', '[', ']']);
-        let endpoints: Vec<&str> = words.filter(|word| word.starts_with("http")).collect();
-        let endpoints = endpoints.join(",");
-        let help =
-            format!("use --dir {place} with S3_ENDPOINT_URIS={endpoints} in the environment");
-        return refused("objects", help);
+        let endpoints: Vec<&str> = words
+            .filter(|word| word.starts_with("http://") || word.starts_with("https://"))
+            .collect();
+        let endpoints = match endpoints.join(",") {
+            none if none.is_empty() => none,
+            some => format!(" with S3_ENDPOINT_URIS={some} in the environment"),
+        };
+        return refused("objects", format!("use --dir {place}{endpoints}"));
     }
     if !["", "local_fs", "parallel_fs", "direct_fs"].contains(&kind) {
         let help = "name its data with --dir: a folder where it is mounted, or s3://BUCKET/PREFIX";

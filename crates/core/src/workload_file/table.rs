@@ -147,11 +147,27 @@ pub struct KeyNote {
 /// A value in one line without credentials.
 fn public_line(value: &Value) -> String {
     let mut value = value.clone();
-    if let Some(options) = value.as_mapping_mut() {
-        let is_secret = |name: &str| name.contains("access_key") || name.contains("token");
-        options.retain(|name, _| !text(name).is_some_and(|name| is_secret(&name)));
-    }
+    remove_secrets(&mut value);
     line(&value)
+}
+
+/// Removes what clients of storage call their credentials, on every level.
+fn remove_secrets(value: &mut Value) {
+    match value {
+        Value::Mapping(options) => {
+            options.retain(|name, _| !text(name).is_some_and(|name| is_secret(&name)));
+            options.values_mut().for_each(remove_secrets);
+        }
+        Value::Sequence(values) => values.iter_mut().for_each(remove_secrets),
+        _ => {}
+    }
+}
+
+/// Whether an option with this name holds a credential.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "key"
+        || ["access_key", "secret", "token", "password"].iter().any(|one| name.contains(one))
 }
 
 /// The target of a name in a section.

@@ -1,6 +1,7 @@
 //! Computes the results of a cell from its threads' recordings.
 
 use crate::plan::{CellPlan, JobReport, JobRequest, MatrixPlan, Measurement};
+use stormlp_core::evidence::DirectIo;
 use stormlp_core::path::MemoryKind;
 use stormlp_transfer::Backing;
 use stormlp_transfer::telemetry::peak_rss_bytes;
@@ -32,7 +33,8 @@ pub(super) fn numbers(
     outcomes.iter().for_each(|outcome| both.merge(&outcome.recorder));
     let all = both.total();
     // Counters that stand still while direct transfers pass do not count them.
-    let device = device.filter(|count| !cell.direct || count.reads + count.writes > 0);
+    let is_direct = cell.direct && evidence.direct_io == DirectIo::Honoured;
+    let device = device.filter(|count| !is_direct || count.reads + count.writes > 0);
     let latency_us = all.latency.summary()?;
     let in_accelerator = cell.transport.path.ends_in_accelerator();
     Some(Measurement {

@@ -120,8 +120,9 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
 fn uncounted(measured: &Measurement) -> Option<Warning> {
     let devices = measured.device_names.join(", ");
     (!devices.is_empty() && measured.device_read_bytes.is_none()).then(|| {
-        let fact = format!("{devices} did not count transfers, so their share is unknown");
-        let remedy = "`echo 1 > /sys/block/DEVICE/queue/iostats` as root turns counting on";
+        let fact = format!("{devices} did not count the transfers, so their share is unknown");
+        let remedy = "look at /sys/block/DEVICE/queue/iostats: with 0, `echo 1` into it as root turns \
+                      counting on";
         Warning::new(WarningKind::KnownIssue, fact, remedy)
     })
 }

@@ -70,7 +70,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         output::say_page(&format!("{}\nremove them? y/N", would.join("\n")));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer).map_err(Failure::machine)?;
-        if !answer.trim().eq_ignore_ascii_case("y") {
+        if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
             return Err(Failure::stopped("nothing was removed"));
         }
     }

@@ -296,7 +296,15 @@ pub(crate) fn find_folders(
     }
     if workload.workflow.checkpoint {
         let folder = &mut workload.checkpoint.checkpoint_folder;
-        let found = path_only(folder).map_err(|why| {
+        let is_typed = sets(params, "checkpoint.checkpoint_folder");
+        let found = path_only(folder).and_then(|path| {
+            let in_storage = folder_in_storage(&workload.without_effect, folder);
+            match in_storage.err().filter(|_| !is_typed) {
+                Some(elsewhere) => Err(elsewhere.note.fact),
+                None => Ok(path),
+            }
+        });
+        let found = found.map_err(|why| {
             let fact = format!("checkpoint.checkpoint_folder is {folder}: {why}");
             let help = "use --params checkpoint.checkpoint_folder=DIR or workflow.checkpoint=False";
             Failure::saying(Cause::Plan, fact).with_help(help)

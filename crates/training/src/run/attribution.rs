@@ -28,8 +28,8 @@ pub struct Reading {
     pub cpu_wait_seconds: Option<f64>,
 }
 
-/// Divides the waiting between two readings by cause. `io_threads` may each use a CPU or wait for
-/// one all the time; `moves_nothing` means that the path does not touch storage.
+/// Divides the waiting between two readings by cause. Each of `io_threads` with a read in hand may use
+/// a CPU or wait for one all the time; `moves_nothing` means that the path does not touch storage.
 pub fn divide(
     before: &Reading,
     after: &Reading,
@@ -47,8 +47,13 @@ pub fn divide(
             devices.map(|(before, after)| after.since(before).busy_ms as f64 / 1e3 / elapsed);
         let ready = before.cpu_wait_seconds.zip(after.cpu_wait_seconds);
         let idle = ready.map(|(before_wait, after_wait)| {
-            let cpu = after.cpu.since(before.cpu).total_seconds() + after_wait - before_wait;
-            1.0 - cpu / (elapsed * io_threads.max(1) as f64)
+            // A thread that ended takes its waiting with it.
+            let ready_seconds = (after_wait - before_wait).max(0.0);
+            let cpu = after.cpu.since(before.cpu).total_seconds() + ready_seconds;
+            // Idle threads do not wait for storage.
+            let most = elapsed * io_threads.max(1) as f64;
+            let in_hand = seconds(waits.in_flight_ns).clamp(f64::MIN_POSITIVE, most);
+            1.0 - cpu / in_hand
         });
         busy.into_iter().chain(idle).fold(0.0, f64::max)
     }
@@ -77,6 +82,7 @@ mod tests {
         ran: f64,
         ready: Option<f64>,
         [reading, queued, barrier]: [f64; 3],
+        in_flight: f64,
     ) -> [Reading; 2] {
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let counters = |share: f64| DeviceCounters {
@@ -99,6 +105,7 @@ mod tests {
                 queued_ns: ns(queued),
                 client_ns: 0,
                 barrier_ns: ns(barrier),
+                in_flight_ns: ns(in_flight),
             },
             device: busy.map(counters),
             cpu: CpuTimes { user_seconds: ran, system_seconds: 0.0 },
@@ -128,7 +135,7 @@ mod tests {
             ("a network file system has no device", None, 0.2, 0.0, reads, [0.95, 0.05, 0.0]),
             ("barrier-bound", Some(0.1), 0.2, 0.0, [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
         ] {
-            let [before, after] = second(busy, ran, Some(ready), waits);
+            let [before, after] = second(busy, ran, Some(ready), waits, 5.0);
             let found = divide(&before, &after, THREADS, false);
             for (found, wanted) in
                 [(found.storage, storage), (found.cpu, cpu), (found.barrier, barrier)]
@@ -139,14 +146,23 @@ mod tests {
     }
 
     #[test]
+    fn threads_without_a_read_do_not_wait_for_storage() {
+        // One of sixteen threads copies from the page cache.
+        let [before, after] = second(Some(0.0), 1.0, Some(0.0), [1.0, 0.0, 0.0], 1.0);
+        assert_eq!(divide(&before, &after, 16, false).storage, 0.0);
+        let [before, after] = second(Some(0.0), 0.1, Some(0.0), [1.0, 0.0, 0.0], 1.0);
+        assert_eq!(divide(&before, &after, 16, false).storage, 0.9);
+    }
+
+    #[test]
     fn without_cpus_of_a_simulation_the_device_decides() {
-        let [before, after] = second(Some(0.3), 0.0, None, [1.0, 0.0, 0.0]);
+        let [before, after] = second(Some(0.3), 0.0, None, [1.0, 0.0, 0.0], 1.0);
         assert_eq!(divide(&before, &after, 1, false).storage, 0.3);
     }
 
     #[test]
     fn a_path_that_moves_nothing_never_waits_for_storage() {
-        let [before, after] = second(Some(1.0), 0.0, Some(0.0), [1.0, 0.0, 0.0]);
+        let [before, after] = second(Some(1.0), 0.0, Some(0.0), [1.0, 0.0, 0.0], 1.0);
         assert_eq!(divide(&before, &after, 2, true).storage, 0.0);
     }
 }

@@ -8,7 +8,6 @@ use super::client::Client;
 use super::error::{ObjectError, ObjectFault};
 use super::reply::MARK;
 use super::sign;
-use crate::run_context::utc;
 
 /// A request that is ready to be sent, any number of times.
 pub(super) struct Request<'a> {
@@ -33,8 +32,10 @@ impl Request<'_> {
         let path = &self.url[url::Position::BeforePath..url::Position::AfterQuery];
         let authority = &self.url[url::Position::BeforeHost..url::Position::AfterPort];
         let settings = &self.client.settings;
+        // By the clock as it is: a correction must help.
+        let now = std::time::SystemTime::now().into();
         let signer = (&settings.credentials, settings.region.as_str());
-        let signed = sign::signed((self.method, &self.url, &self.headers), signer, utc());
+        let signed = sign::signed((self.method, &self.url, &self.headers), signer, now);
         let _ = write!(
             head,
             "{} {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: stormlp\r\n{}{signed}",

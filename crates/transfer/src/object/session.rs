@@ -29,6 +29,8 @@ use crate::signals::{give_up, stopped_for};
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
 /// Maximum number of objects and folders of a list: an endpoint that names more has lost its place.
 const MOST_LISTED: usize = 100_000_000;
+/// The fault of a list that the user stopped.
+pub(super) const STOPPED: &str = "the run was stopped before the list ended";
 /// Maximum number of empty pages of a list: deleted versions can fill some.
 const MOST_EMPTY_PAGES: usize = 1_000;
 /// Keys of one request to delete.
@@ -302,7 +304,8 @@ impl Session {
             match page.next_continuation_token {
                 None => return Ok((all, folders)),
                 Some(_) if all.len() >= most => return Ok((all, folders)),
-                _ if empty_pages > MOST_EMPTY_PAGES || count > MOST_LISTED || give_up(began) => {
+                Some(_) if give_up(began) => return Err(wrong(STOPPED.to_string())),
+                _ if empty_pages > MOST_EMPTY_PAGES || count > MOST_LISTED => {
                     let what = format!(
                         "the list has no end: {count} names, and {empty_pages} pages without any"
                     );

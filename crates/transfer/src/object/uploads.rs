@@ -6,7 +6,7 @@ use rusty_s3::S3Action as _;
 use rusty_s3::actions::{AbortMultipartUpload, ListObjectsV2};
 
 use super::error::{ObjectError, ObjectFault};
-use super::session::Session;
+use super::session::{STOPPED, Session};
 use crate::signals::give_up;
 
 /// Maximum number of pages of a list: ten million uploads.
@@ -61,9 +61,8 @@ impl Session {
             all.extend(page.uploads.into_iter().filter(|one| one.key.starts_with(prefix)));
             match page.next {
                 None => return Ok(all),
-                Some((key, _))
-                    if after.as_ref().is_some_and(|(last, _)| key < *last) || give_up(began) =>
-                {
+                Some(_) if give_up(began) => return Err(wrong(STOPPED)),
+                Some((key, _)) if after.as_ref().is_some_and(|(last, _)| key < *last) => {
                     return Err(wrong("the list is not in order"));
                 }
                 next => after = next,

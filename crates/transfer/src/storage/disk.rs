@@ -102,14 +102,17 @@ pub(super) fn preallocate(file: &File, path: &Path, bytes: u64) -> Result<(), Tr
     }
 }
 
-/// Gives a new file the owner and the mode of the one at `path`, if there is one.
+/// Gives a new file the mode of the one at `path`, if there is one, and its owner if this user may.
 pub(super) fn take_after(file: &File, path: &Path) -> Result<(), TransferError> {
     let Ok(old) = path.symlink_metadata() else { return Ok(()) };
     let owned = |of: &Metadata| (of.uid(), of.gid());
     let set = |new: &Metadata| match owned(new) == owned(&old) {
         true => file.set_permissions(old.permissions()),
-        false => fchown(file, Some(old.uid()), Some(old.gid()))
-            .and_then(|()| file.set_permissions(old.permissions())),
+        // Only root may give files away; the mode is kept all the same.
+        false => match fchown(file, Some(old.uid()), Some(old.gid())) {
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(error),
+            _ => file.set_permissions(old.permissions()),
+        },
     };
     let kept = file.metadata().and_then(|new| set(&new));
     kept.map_err(|source| TransferError::file("keep the owner and mode of", path, source))

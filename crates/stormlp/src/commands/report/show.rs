@@ -43,8 +43,7 @@ pub(super) fn show(args: ReportArgs) -> Result<(), Failure> {
         return targets.answer(&run.summary, dlio::document(&run), Sheet::from);
     }
     let reports: Result<Vec<_>, Failure> = paths.iter().map(|path| saved::any(path)).collect();
-    let mut reports = reports?;
-    reports.sort_by(|a, b| a.head().started_at.cmp(&b.head().started_at));
+    let reports = reports?;
     match reports.as_slice() {
         [report] => show.open(report.head().kind)?.write(report),
         _ => several(&reports, &show.open_other("several of them")?),

@@ -35,6 +35,8 @@ pub(super) struct Accelerator {
     pub(super) state: AcceleratorState,
     /// Reads that I/O threads currently hold.
     pub(super) reads_in_flight: u32,
+    /// The time up to which they are counted.
+    counted_to: Nanos,
     /// Steps computed in this phase.
     pub(super) step: u64,
     pub(super) block: BlockTally,
@@ -60,6 +62,7 @@ impl Accelerator {
             loader,
             state: AcceleratorState::Idle,
             reads_in_flight: 0,
+            counted_to: 0,
             step: 0,
             block: BlockTally::default(),
             blocks: Vec::new(),
@@ -84,6 +87,9 @@ impl Accelerator {
 
     /// Attributes the fetch wait up to now; call before the cause changes.
     pub(super) fn book(&mut self, now: Nanos) {
+        let in_flight = u64::from(self.reads_in_flight) * now.saturating_sub(self.counted_to);
+        self.waits.in_flight_ns = self.waits.in_flight_ns.saturating_add(in_flight);
+        self.counted_to = self.counted_to.max(now);
         if let AcceleratorState::Fetching { .. } = self.state {
             let waited = now.saturating_sub(self.booked_to);
             // A late host may handle a read before an earlier deadline.

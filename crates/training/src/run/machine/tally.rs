@@ -46,6 +46,8 @@ pub struct Waits {
     pub client_ns: u64,
     /// At the barriers.
     pub barrier_ns: u64,
+    /// No waiting: how long its reads were in the storage path, one after the other.
+    pub in_flight_ns: u64,
 }
 
 impl Waits {
@@ -58,6 +60,7 @@ impl Waits {
             queued_ns: sum(|waits| waits.queued_ns),
             client_ns: sum(|waits| waits.client_ns),
             barrier_ns: sum(|waits| waits.barrier_ns),
+            in_flight_ns: sum(|waits| waits.in_flight_ns),
         }
     }
 }
