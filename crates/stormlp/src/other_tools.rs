@@ -187,9 +187,11 @@ pub(crate) fn suggest(error: &mut clap::Error, command: &str, words: &[String]) 
         }
         _ => None,
     };
-    // clap advises to treat an unknown option as a value, which is never meant.
+    // clap advises to treat an unknown option as a value, which is never meant, and names the most
+    // similar option as the usage.
     if error.kind() == ErrorKind::UnknownArgument {
         error.remove(ContextKind::Suggested);
+        error.remove(ContextKind::Usage);
     }
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedArg);

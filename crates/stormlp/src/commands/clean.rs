@@ -261,8 +261,13 @@ fn remove_run_folder(storage: &dyn Storage, folder: &Path) -> Result<(), Failure
 /// Locks a folder while it is cleaned, and the directory above the run's folder, where a run over several
 /// checkpoints has its lock.
 fn locks(storage: &dyn Storage, folder: &Path) -> Result<Vec<FolderLock>, Failure> {
+    // A relative path may have nothing above it.
+    let whole = match names_object(folder) {
+        true => folder.to_path_buf(),
+        false => std::path::absolute(folder).map_err(Failure::machine)?,
+    };
     let mut locked = vec![folder];
-    for above in folder.ancestors().skip(1).take(2) {
+    for above in whole.ancestors().skip(1).take(2) {
         if is_file(storage, &above.join(LOCK_NAME))? {
             locked.push(above);
         }

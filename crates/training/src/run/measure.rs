@@ -289,8 +289,10 @@ pub(super) fn take_runs(
     let (shown, timed) = (of_scored.last(), timed(of_scored));
     results.mean = metrics::mean(&measures);
     results.stdev = metrics::spread(&measures);
+    // MLPerf asks it of each scored run.
     results.meets_threshold = *ending == Ending::Complete
         && !measures.is_empty()
+        && of_scored.iter().all(|run| run.meets_threshold)
         && results.mean.au_percent.profile >= plan.metric.threshold_percent;
     results.cost = Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len());
     let seconds: f64 = timed.iter().map(|run| run.duration_seconds).sum();

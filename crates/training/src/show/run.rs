@@ -220,6 +220,11 @@ fn remarks(report: &TrainReport) -> String {
     remarks.extend(report.other_path("reads", report.plan.transport.path));
     let plan = &report.plan;
     let meets = report.results.meets_threshold;
+    let scored = || report.results.runs.iter().filter(|run| !run.warm_up);
+    let missed = scored().filter(|run| !run.meets_threshold).count();
+    if !meets && missed > 0 {
+        remarks.push(format!("{missed} of {} runs missed it", scored().count()));
+    }
     if meets && !plan.is_null() && much_read_ahead(plan, &report.results.mean).is_some() {
         remarks.push("largely by prefetched samples".to_string());
     }
