@@ -1,4 +1,4 @@
-//! What people's own files and set-ups do: each is read as it is meant, or refused with what to type.
+//! People's own files and set-ups: each is read as it is meant, or refused with the command to type.
 
 use std::fs;
 use std::path::Path;

@@ -298,7 +298,7 @@ fn with_a_client_the_limit_is_what_more_of_would_help() {
     assert_eq!(dlio["storage_alone_accelerators"], free["largest_accelerators"]);
     assert!(dlio["largest_accelerators"].as_u64() < free["largest_accelerators"].as_u64());
     assert_eq!((&dlio["limited_by"], &dlio["is_lower_bound"]), (&"client".into(), &true.into()));
-    // What it costs on these hosts is not known.
+    // Its cost on these hosts is not known.
     let causes = dlio["range_causes"].as_array().unwrap();
     assert!(causes.iter().any(|one| one["cause"] == "client"), "{causes:?}");
 }

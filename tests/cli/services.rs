@@ -31,7 +31,7 @@ const CALLS: [(&str, u32, &[i32]); 12] = [
     ("sched_setaffinity", 203, &[EINVAL, ENOSYS, EPERM]),
 ];
 
-/// What is run, in order: each leaves data for the next.
+/// The commands, in order: each leaves data for the next.
 fn lines() -> [String; 6] {
     [
         "gds --dir g --path buffered --cache cold --threads 1 --file-size 1M --duration 1x"

@@ -243,7 +243,7 @@ fn judge(words: &str, output: &Output, error: &str) -> Ended {
         if let Some(name) = path.and_then(|path| Path::new(path).file_name()) {
             let name = name.to_string_lossy();
             let name = name.strip_suffix(".partial").map_or(&*name, |name| &name[1..]);
-            // That of an export has the number of the process, too.
+            // The temporary name of an export has the number of the process, too.
             let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('.');
             assert!(said.contains(name), "{words}: {line}");
         }

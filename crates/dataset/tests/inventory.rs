@@ -143,7 +143,7 @@ fn only_a_few_of_many_missing_files_are_named() {
          train/img_00000000_of_20000000.npz, train/img_00000001_of_20000000.npz, \
          train/img_00000002_of_20000000.npz and 19999993 more"
     );
-    // Generating all the names lasts many times as long, and gigabytes.
+    // Generating all the names would need many times as long, and gigabytes.
     assert!(started.elapsed().as_secs() < 3, "{:?}", started.elapsed());
 }
 

@@ -1,4 +1,4 @@
-//! What a GET costs: reads one object again and again over one connection and prints GiB/s and CPU
+//! The cost of a GET: reads one object again and again over one connection and prints GiB/s and CPU
 //! seconds per GiB. `cargo run --release --example object_get -- BUCKET KEY BYTES COUNT`, with the
 //! endpoint and credentials in the environment.
 

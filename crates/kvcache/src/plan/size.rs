@@ -12,7 +12,7 @@ use super::model::Model;
 const CONTEXTS: [(&str, u64); 4] =
     [("mean", 5623), ("P95", 15_043), ("largest", 25_000), ("smallest", 128)];
 
-/// What to compute.
+/// The model and the prompt to compute sizes for.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct SizeRequest {
     /// Model; `stormlp workloads` lists them

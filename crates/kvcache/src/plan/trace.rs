@@ -535,7 +535,7 @@ mod tests {
         };
         let of =
             |lines: &[String]| read("tiny-1b", &(IO_HEADER.to_string() + "\n" + &lines.concat()));
-        // What was written before the trace began has no known size; a later write has another.
+        // A key written before the trace began has no known size; a later write has another.
         let fine = [line("Read", 7, "b"), line("Write", 1, "a"), line("Read", 1, "a")];
         assert_eq!(of(&fine).unwrap().len(), 3);
         let again = [line("Write", 1, "a"), line("Write", 2, "a"), line("Read", 2, "a")];

@@ -79,7 +79,7 @@ mod tests {
         report.results.trials[0].prompts.as_mut().unwrap().dropped = 0;
         let tried = tried_servers(&report, RunKind::Probe, 30.0).unwrap();
         assert_eq!((tried.dropped_percent, tried.meets), (0.0, most <= 1.0));
-        // What one prompt of 32768 tokens brings may wait; what waits beyond that is not written.
+        // The chunks of one prompt of 32768 tokens may wait; any beyond them are not written.
         let wait = |waiting: u64| {
             let mut report = report.clone();
             report.results.trials[0].prompts.as_mut().unwrap().waiting = waiting;

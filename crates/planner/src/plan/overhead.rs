@@ -14,7 +14,7 @@ use stormlp_training::report::TrainReport;
 /// An overhead as typed for `--client-overhead`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Overhead {
-    /// That of a client, or the one in a file.
+    /// The overhead of a client, or the one in a file.
     Of(Client),
     /// The time per step, and CPU time per GiB: `step=0.7ms,gib=0.9s`.
     Typed(ClientCost),

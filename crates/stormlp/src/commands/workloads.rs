@@ -135,7 +135,7 @@ impl Owner {
         }
     }
 
-    /// What the name is called there, and the command to type.
+    /// The kind of the name there, and the command to type.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Training => ("training workload", "stormlp train"),

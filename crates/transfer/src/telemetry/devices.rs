@@ -87,7 +87,7 @@ impl DeviceCounters {
 #[derive(Debug)]
 pub struct BlockDevice {
     name: String,
-    /// Those of a multipath head are its paths'; none if the device does not count.
+    /// A multipath head has the sums of its paths; none if the device does not count.
     stats: Vec<File>,
 }
 
