@@ -461,11 +461,11 @@ fn five_runs_are_scored_after_a_warm_up_and_all_are_in_the_table() {
 #[test]
 fn a_closed_run_names_every_rule_that_it_would_break() {
     let folder = folder();
-    let words = "unet3d --closed --dry-run --params reader.prefetch_size=5 --params storage.storage_type=s3";
+    let words = "unet3d --closed --dry-run --params reader.prefetch_size=5 --params dataset.record_length_bytes_stdev=5";
     let said = stderr(train(folder.path(), words).assert().code(3));
     for rule in [
         "rule 10.1 of v2.0: reader.prefetch_size is 5",
-        "rule 10.1 of v2.0: storage.storage_type is s3",
+        "rule 10.1 of v2.0: dataset.record_length_bytes_stdev is 5",
         "rule 7 of v2.0: there is no whole dataset yet, and a run would first make one of ",
     ] {
         assert!(said.contains(rule), "{rule}: {said}");

@@ -144,7 +144,8 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     let path = &file(path)?;
     if Disk.is_folder(path)? {
         let error = anyhow::anyhow!("{} is a folder without a report.json", path.display());
-        return Err(Failure::machine(error).with_help(READ));
+        let help = format!("`stormlp report {}` lists its reports; {READ}", path.display());
+        return Err(Failure::machine(error).with_help(help));
     }
     // Read before the report: a run that ends now writes the report first, then removes its
     // journal.

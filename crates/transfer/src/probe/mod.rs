@@ -84,7 +84,7 @@ fn gather(root: &Root, asked: Option<&CuFileProbe>) -> HostFacts {
         paths: libraries::paths(probe, no_gpu.as_deref()),
         cuda_problem: asked.and_then(libraries::cuda_problem),
         cuda_visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
-        environment: ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "MALLOC_CONF"]
+        environment: ["LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "MALLOC_CONF"]
             .iter()
             .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)))
             .collect(),
