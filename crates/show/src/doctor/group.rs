@@ -1,6 +1,6 @@
 //! The processes started together by a launcher, and how to start them.
 
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 use stormlp_core::distinct::distinct;
 use stormlp_core::group::{GroupView, Member, SharedFolder, clocks_apart};
