@@ -33,7 +33,7 @@ fn journals(folder: &Path) -> usize {
 fn hosts_with_different_options_generate_nothing() {
     let cases: [(&[&str], &str); 4] = [
         (&["--threads", "3"], "option --threads"),
-        (&["--engine", "psync"], "option --engine"),
+        (&["--tune", "engine=psync"], "engine"),
         (&["--files", "22"], "dataset at `train_files`"),
         (&["--resume"], "--resume"),
     ];
