@@ -10,7 +10,7 @@ use stormlp_core::operation::Direction;
 use stormlp_core::others::limits_in_force;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Series;
-use stormlp_core::stats::mean;
+use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::transport::{Pages, Transport, WaitMode};
 use stormlp_core::units::{ByteSize, GIB};
 use stormlp_core::warning::{Warning, WarningKind};
@@ -27,8 +27,10 @@ const SHORT_SECONDS: f64 = 1.0;
 const COLD_SHARE: f64 = 0.01;
 /// Minimum share of the files in the page cache before a warm cell.
 const WARM_SHARE: f64 = 0.99;
-/// Maximum difference between the first and the last level of a run.
+/// Maximum difference between the first and the last level of a run, or between its halves.
 const DRIFT: f64 = 0.08;
+/// Minimum difference between halves in standard errors.
+const NOISE: f64 = 3.0;
 /// Intervals are put together into so many windows at most, to find changes of level.
 const MOST_WINDOWS: usize = 60;
 /// The probability that a change of level is found in a steady run.
@@ -234,11 +236,23 @@ fn drift(measured: &Measurement) -> Option<Warning> {
     if !enough(first) || !enough(second) {
         return None;
     }
-    levels(series, intervals).map(|fact| {
+    levels(series, intervals).or_else(|| trend(first, second)).map(|fact| {
         let remedy = "a cache may be full or another program busy: the last rate is the lasting one, \
                       which a longer --warmup measures alone";
         Warning::new(WarningKind::NoSteadyState, fact, remedy)
     })
+}
+
+/// A rate that changes slowly, without levels: by more than the intervals vary.
+fn trend(first: &[f64], second: &[f64]) -> Option<String> {
+    let error = |part: &[f64]| sample_deviation(part) / (part.len() as f64).sqrt();
+    let noise = error(first).hypot(error(second)) / mean(first);
+    let change = mean(second) / mean(first) - 1.0;
+    let percent = change.abs() * 100.0;
+    let verb = if change < 0.0 { "fell" } else { "rose" };
+    let text =
+        || format!("throughput {verb} by {percent:.0} % from one half of the run to the other");
+    (change.abs() > DRIFT.max(NOISE * noise)).then(text)
 }
 
 /// The rates before and after changes of level by more than [`DRIFT`], if there are any.
