@@ -6,6 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Error, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::printable::hex;
+
 /// A value in one line.
 ///
 /// # Errors
@@ -85,8 +87,7 @@ pub fn unseal(value: &mut Value) -> Integrity {
 /// SHA-256 of the canonical form of a value, as `sha256:` and hexadecimal digits.
 fn digest(value: &Value) -> String {
     let hash = Sha256::digest(canonical(value));
-    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
+    format!("sha256:{}", hex(&hash))
 }
 
 /// The canonical form of RFC 8785: no white space, the fields of an object in the order of their

@@ -17,6 +17,12 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'))
 }
 
+/// Bytes as pairs of hexadecimal digits, which mean nothing to terminals and protocols.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// JSON with every such character as a JSON escape. A serializer escapes only the characters that
 /// JSON requires, but terminals react to more characters than that.
 #[must_use]

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::BorrowedFd;
 
+use stormlp_core::printable::hex;
+
 use crate::rounds::{Backend, LibraryView};
 
 /// Maximum bytes of a value, unless the launcher gives another limit.
@@ -123,7 +125,7 @@ impl Backend for Pmi1 {
         let rank = self.rank;
         self.put(&format!("{stem}-{rank}"), &pieces.len().to_string())?;
         for (number, piece) in pieces.iter().enumerate() {
-            self.put(&format!("{stem}-{rank}-{number}"), &letters(piece))?;
+            self.put(&format!("{stem}-{rank}-{number}"), &hex(piece))?;
         }
         self.barrier()?;
         let mut all = Vec::with_capacity(self.size as usize);
@@ -192,11 +194,6 @@ pub fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// Encodes bytes as letters, avoiding all characters with a meaning in the protocol.
-fn letters(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Decodes letters; `None` if they are not encoded bytes.
 pub fn bytes_of(letters: &str) -> Option<Vec<u8>> {
     let digit = |letter: u8| char::from(letter).to_digit(16);
@@ -223,7 +220,7 @@ mod tests {
     #[test]
     fn a_piece_fits_the_launchers_line() {
         let limits = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
-        let piece = letters(&vec![0; piece_bytes(limits, "4.0")]);
+        let piece = hex(&vec![0; piece_bytes(limits, "4.0")]);
         let key = "k".repeat(KEY_BYTES);
         assert!(format!("cmd=put kvsname=4.0 key={key} value={piece}\n").len() <= LINE_BYTES);
         assert_eq!(piece_bytes("cmd=maxes vallen_max=129\n", "4.0"), 64);
@@ -260,7 +257,7 @@ mod tests {
 
         #[test]
         fn bytes_are_encoded_as_letters(bytes: Vec<u8>) {
-            prop_assert_eq!(bytes_of(&letters(&bytes)), Some(bytes));
+            prop_assert_eq!(bytes_of(&hex(&bytes)), Some(bytes));
         }
     }
 }

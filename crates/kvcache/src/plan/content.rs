@@ -189,6 +189,7 @@ fn offsets(seed: u64, elements: u64) -> Vec<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use stormlp_core::printable::hex;
 
     fn tiny() -> Model {
         Model::named("tiny-1b").unwrap()
@@ -205,7 +206,7 @@ mod tests {
             hash.update(&buffer[..now]);
             at += now as u64;
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 
     #[test]

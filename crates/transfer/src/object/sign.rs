@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 use rusty_s3::Credentials;
 use sha2::{Digest as _, Sha256};
+use stormlp_core::printable::hex;
 use url::{Position, Url};
 
 /// The header of a body's hash. Hashing bodies would cost as much as moving them: TLS and checksums
@@ -57,10 +58,6 @@ fn hmac(key: &[u8], text: &str) -> [u8; 32] {
     let inner = Sha256::new().chain_update(block.map(|byte| byte ^ 0x36)).chain_update(text);
     let outer = Sha256::new().chain_update(block.map(|byte| byte ^ 0x5c));
     outer.chain_update(inner.finalize()).finalize().into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A text of the endpoint's without the words that may be the user's credentials: one of them, or in an
