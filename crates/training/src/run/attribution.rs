@@ -59,7 +59,7 @@ pub fn divide(
     }
     .clamp(0.0, 1.0);
     // A read waits for an I/O thread as long as the reads before it are not done.
-    let reading_seconds = seconds(waits.reading_ns + waits.queued_ns);
+    let reading_seconds = seconds(waits.reading_ns.saturating_add(waits.queued_ns));
     let storage_seconds = reading_seconds * storage_share;
     WaitingSeconds {
         storage: storage_seconds,

@@ -87,7 +87,9 @@ impl Accelerator {
 
     /// Attributes the fetch wait up to now; call before the cause changes.
     pub(super) fn book(&mut self, now: Nanos) {
-        let in_flight = u64::from(self.reads_in_flight) * now.saturating_sub(self.counted_to);
+        // Simulated reads may last for years.
+        let passed = now.saturating_sub(self.counted_to);
+        let in_flight = u64::from(self.reads_in_flight).saturating_mul(passed);
         self.waits.in_flight_ns = self.waits.in_flight_ns.saturating_add(in_flight);
         self.counted_to = self.counted_to.max(now);
         if let AcceleratorState::Fetching { .. } = self.state {

@@ -147,6 +147,14 @@ fn the_clients_own_time_is_in_every_step() {
 }
 
 #[test]
+fn reads_in_flight_for_centuries_are_not_added_up_beyond_their_type() {
+    let mut machine = Machine::new(vec![workers(16, 2, 1)], false);
+    let mut clock = VirtualClock::default();
+    run(&mut machine, &mut constant(64, 1 << 61), phase(1, 16, MS), &mut clock);
+    assert_eq!(machine.waits(clock.now).in_flight_ns, u64::MAX);
+}
+
+#[test]
 fn workers_go_no_faster_than_the_clients_cpus() {
     for (cpus, expected) in [(1, 25.0), (2, 50.0), (8, 100.0)] {
         let mut machine = Machine::new(vec![workers(8, 8, 2)], false);
