@@ -423,9 +423,15 @@ fn clean_removes_only_what_the_marker_lists() {
     // All but the marker.
     let files = fs::read_dir(&step).unwrap().count() - 1;
     fs::write(step.join("notes.txt"), "mine").unwrap();
+    // Names that an interrupted save has used: the first was killed before it could mark its file.
+    let [empty, other] = ["layer_0-model_0", "layer_0-model_1"]
+        .map(|name| step.join(format!(".{name}_model_states.pt.partial")));
+    fs::write(&empty, "").unwrap();
+    fs::write(&other, "mine").unwrap();
     let text = stdout(clean(folder.path(), "d").assert().success());
+    let files = files + 1;
     assert!(text.starts_with(&format!("removed {files} files, 59.49 MiB, from d/run1")), "{text}");
-    assert!(step.join("notes.txt").exists());
+    assert!(step.join("notes.txt").exists() && other.exists() && !empty.exists());
 }
 
 #[test]

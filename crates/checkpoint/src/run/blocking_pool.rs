@@ -127,7 +127,6 @@ fn create(
     let file = storage
         .create(&temporary, task.bytes, direct)
         .map_err(|error| Fault::on(&temporary, error))?;
-    storage.mark(&file);
     twice(file.into(), &temporary)
 }
 

@@ -126,7 +126,9 @@ fn write(
     let (plan, storage) = (context.plan, &context.plan.storage);
     let spec = plan.dataset.file(index);
     let space = plan.dataset.expected_bytes(index).next_multiple_of(BLOCK_BYTES as u64);
-    let file = storage.create(path, space, context.way.direct())?;
+    // Without a mark, since a dataset is known by its manifest and belongs to the user.
+    let file = storage.open(path, Access::Create, context.way.direct())?;
+    storage.preallocate(&file, path, space)?;
     let io = |source: io::Error| TransferError::file("write", path, source);
     let keep = file.try_clone().map_err(io)?;
     let attached = driver.attach(file)?;

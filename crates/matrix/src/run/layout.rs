@@ -98,7 +98,6 @@ fn create(storage: &dyn Storage, layout: &FilePlan) -> Result<(Handle, PathKind)
         }
         created => (created?, PathKind::Cpu),
     };
-    storage.mark(&file);
     Ok((file.into(), kind))
 }
 

@@ -181,11 +181,10 @@ pub(crate) fn make_files(
     folders.announce(plan, &allocate)?;
     // Objects have no reserved room.
     for file in allocate.into_iter().filter(|file| !names_object(&file.path)) {
-        let made = storage.create(&file.path, file.bytes, false).inspect_err(|_| {
+        storage.create(&file.path, file.bytes, false).inspect_err(|_| {
             // Without its blocks the file is useless.
             storage.discard(&file.path);
         })?;
-        storage.mark(&made);
     }
     if fill.is_empty() {
         return Ok(true);

@@ -347,7 +347,11 @@ impl Listed {
             },
         };
         let left = storage.left(path, bytes, identity)?;
-        let is_made = |found: &Facts| identity.is_some_and(|made| made.may_be(found.identity));
+        // A kill came between the creation of a temporary file and its mark: it is still empty.
+        let unmarked = |found: &Facts| matches!(self, Self::Temporary(_)) && found.bytes == 0;
+        let is_made = |found: &Facts| {
+            identity.is_some_and(|made| made.may_be(found.identity)) || unmarked(found)
+        };
         Ok(match left {
             RecordedState::Same(found) if !is_made(&found) && !storage.is_marked(path)? => {
                 RecordedState::Other("a file that its list does not identify".to_string())

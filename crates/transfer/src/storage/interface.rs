@@ -399,12 +399,15 @@ pub trait Storage: Send + Sync {
         self.warnings().into_iter().filter(of_storage).collect()
     }
 
-    /// Creates a file for writing, preallocated if the file system supports it.
+    /// Creates a file for writing, with the mark of stormlp and preallocated if the file system
+    /// supports it. It is marked while it is empty: a process killed at any time leaves no file with
+    /// content and without the mark.
     ///
     /// # Errors
     /// The kernel's error; `ENOSPC` when there is not enough space.
     fn create(&self, path: &Path, bytes: u64, direct: bool) -> Result<File, TransferError> {
         let file = self.open(path, Access::Create, direct)?;
+        disk::mark(&file);
         self.preallocate(&file, path, bytes)?;
         Ok(file)
     }
@@ -484,12 +487,7 @@ pub trait Storage: Send + Sync {
         holes::of(self.open(path, Access::Read, false), path, bytes)
     }
 
-    /// Marks an open file as created by stormlp, if the file system can: others are not overwritten.
-    fn mark(&self, file: &File) {
-        disk::mark(file);
-    }
-
-    /// Whether a file has the mark of [`Storage::mark`].
+    /// Whether a file has the mark of [`Storage::create`].
     ///
     /// # Errors
     /// When a device failed; a file that cannot be opened is not marked.
