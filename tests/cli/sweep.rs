@@ -400,18 +400,15 @@ fn kvcache(workload: &str) -> Swept {
     }
 }
 
-fn each_kvcache(all: bool) {
-    for workload in [
-        "replay kv.csv tiny-1b --speed max --concurrency 1",
-        "mlperf tiny-1b --users 2 --duration 2s --capacity 512M",
-        "serving tiny-1b --duration 1s --concurrency 1 --prefixes 1 --prefix-tokens 256 \
-         --capacity 64M --queue-depth 1 --engine psync --tune writers=1",
-    ] {
-        let is_trace = workload.starts_with("replay");
-        let errors: &[&str] = if all || is_trace { &ERRORS } else { &["EIO", SHORT_EIO] };
-        for error in errors {
-            kvcache(workload).sweep(error, all);
-        }
+const REPLAY: &str = "replay kv.csv tiny-1b --speed max --concurrency 1";
+const MLPERF: &str = "mlperf tiny-1b --users 2 --duration 500ms --capacity 512M";
+const SERVING: &str = "serving tiny-1b --duration 300ms --concurrency 1 --prefixes 1 \
+                       --prefix-tokens 256 --capacity 64M --queue-depth 1 --engine psync \
+                       --tune writers=1";
+
+fn each_error(workload: &str, errors: &[&str], all: bool) {
+    for error in errors {
+        kvcache(workload).sweep(error, all);
     }
 }
 
@@ -482,8 +479,18 @@ fn a_sample_of_calls_fails_in_checkpoint() {
 }
 
 #[test]
-fn a_sample_of_calls_fails_in_kvcache() {
-    each_kvcache(false);
+fn a_sample_of_calls_fails_in_kvcache_replay() {
+    each_error(REPLAY, &ERRORS, false);
+}
+
+#[test]
+fn a_sample_of_calls_fails_in_kvcache_mlperf() {
+    each_error(MLPERF, &["EIO", SHORT_EIO], false);
+}
+
+#[test]
+fn a_sample_of_calls_fails_in_kvcache_serving() {
+    each_error(SERVING, &["EIO", SHORT_EIO], false);
 }
 
 #[test]
@@ -537,7 +544,9 @@ fn every_call_fails_in_checkpoint() {
 #[test]
 #[ignore = "one run for each call takes minutes"]
 fn every_call_fails_in_kvcache() {
-    each_kvcache(true);
+    for workload in [REPLAY, MLPERF, SERVING] {
+        each_error(workload, &ERRORS, true);
+    }
 }
 
 #[test]
