@@ -33,7 +33,7 @@ pub(crate) trait Pieces {
 }
 
 /// Pieces that are known in advance.
-impl<const N: usize> Pieces for std::array::IntoIter<Piece, N> {
+impl<I: Iterator<Item = Piece>> Pieces for I {
     fn next_piece(&mut self) -> Option<Piece> {
         self.next()
     }

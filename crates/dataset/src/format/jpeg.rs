@@ -5,9 +5,11 @@
 //! the file like any image: Pillow parses the header, then passes the decoder successive 64 KiB
 //! blocks until the last scan. The pixel values do not matter to DLIO, which discards them.
 
+use std::iter;
+
 use super::bytes::ReadAt;
 use super::error::FormatError;
-use super::framed::{self, Piece, Pieces};
+use super::framed::{self, Piece};
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
@@ -37,6 +39,7 @@ const TAIL: [&[u8]; 3] = [
 const MOST_COMMENT: u64 = 65_533;
 /// Marker and length of a comment.
 const COMMENT_HEAD: u64 = 4;
+const FULL_COMMENT: u64 = COMMENT_HEAD + MOST_COMMENT;
 
 /// Size of the smallest file.
 fn smallest() -> u64 {
@@ -52,7 +55,18 @@ impl Format for Jpeg {
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let filler = total_payload(file)?.saturating_sub(smallest());
-        let mut pieces = JpegImage { filler, next: JpegPart::Head };
+        let (full, rest) = (filler / FULL_COMMENT, filler % FULL_COMMENT);
+        let last = rest.checked_sub(COMMENT_HEAD);
+        // Too few bytes for a comment: a marker may be preceded by any number of these.
+        let fill = if last.is_none() { rest } else { 0 };
+        let contents = (0..full).map(|_| MOST_COMMENT).chain(last);
+        let comments = contents.flat_map(|bytes| {
+            let [high, low] = (bytes as u16 + 2).to_be_bytes();
+            [Piece::Literal(vec![0xff, 0xfe, high, low]), Piece::Content(bytes)]
+        });
+        let tail = [vec![0xff; fill as usize], TAIL.concat()].concat();
+        let head = iter::once(Piece::Literal(HEAD.concat()));
+        let mut pieces = head.chain(comments).chain([Piece::Literal(tail)]);
         framed::write(&mut pieces, file.content, sink)
     }
 
@@ -60,52 +74,6 @@ impl Format for Jpeg {
     /// files.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         one_sample(name, source)
-    }
-}
-
-/// The next part of an image.
-enum JpegPart {
-    Head,
-    CommentHead,
-    Comment(u64),
-    Tail,
-    End,
-}
-
-struct JpegImage {
-    /// Remaining bytes for comments, their headers included.
-    filler: u64,
-    next: JpegPart,
-}
-
-impl Pieces for JpegImage {
-    fn next_piece(&mut self) -> Option<Piece> {
-        let (piece, next) = match self.next {
-            JpegPart::Head => (Piece::Literal(HEAD.concat()), self.after_segment()),
-            JpegPart::CommentHead => {
-                let content = (self.filler - COMMENT_HEAD).min(MOST_COMMENT);
-                self.filler -= COMMENT_HEAD + content;
-                let [high, low] = (content as u16 + 2).to_be_bytes();
-                let head = vec![0xff, 0xfe, high, low];
-                (Piece::Literal(head), JpegPart::Comment(content))
-            }
-            JpegPart::Comment(bytes) => (Piece::Content(bytes), self.after_segment()),
-            JpegPart::Tail => {
-                // Too few bytes for a comment: a marker may be preceded by any number of these.
-                let mut tail = vec![0xff; self.filler as usize];
-                tail.extend(TAIL.concat());
-                (Piece::Literal(tail), JpegPart::End)
-            }
-            JpegPart::End => return None,
-        };
-        self.next = next;
-        Some(piece)
-    }
-}
-
-impl JpegImage {
-    fn after_segment(&self) -> JpegPart {
-        if self.filler < COMMENT_HEAD { JpegPart::Tail } else { JpegPart::CommentHead }
     }
 }
 
