@@ -1,8 +1,11 @@
 //! `.png`: a real image of exactly the requested size, with the content as its pixels.
 //!
 //! Random pixels cannot be compressed, so a PNG of them is about as large as they are, and its
-//! compressed stream consists of stored blocks. Image data is in 64 KiB chunks, as Pillow writes
-//! them. The remainder up to the size, less than a row, is content in a private chunk before them.
+//! compressed stream consists of stored blocks. Each block holds whole rows and has a chunk to
+//! itself, up to the 64 KiB of Pillow's chunks. The remainder up to the size, less than a row and
+//! its frames, is content in a private chunk before them.
+
+use std::iter;
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 use simd_adler32::Adler32;
@@ -24,8 +27,7 @@ const CHUNK_FRAME: u64 = 12;
 const HEADER_BYTES: u64 = 13;
 /// Private, ancillary, not safe to copy: unknown to readers, which skip it.
 const FILLER: [u8; 4] = *b"stLp";
-/// Image data per chunk, as in Pillow.
-const IMAGE_CHUNK: u64 = 65_536;
+const IMAGE_DATA: [u8; 4] = *b"IDAT";
 /// Header of a zlib stream without compression.
 const ZLIB_HEAD: [u8; 2] = [0x78, 0x01];
 const ZLIB_SUM: u64 = 4;
@@ -50,7 +52,7 @@ impl PngLayout {
     /// The layout of a file of `size` bytes, or of the smallest possible file.
     fn of(size: u64) -> Self {
         let size = size.max(Self::smallest());
-        let width = size.isqrt().clamp(1, 65_535);
+        let width = size.isqrt().clamp(1, STORED_BLOCK - 1);
         let (mut width, mut rows) = (width, MOST_PIXELS / width);
         if without_filler(width, 1) + CHUNK_FRAME > size {
             (width, rows) = (1, 1);
@@ -69,22 +71,45 @@ impl PngLayout {
         without_filler(1, 1) + CHUNK_FRAME
     }
 
-    /// Uncompressed image data: each row starts with its filter type, 0 for none.
-    fn raw_bytes(&self) -> u64 {
-        self.height * (self.width + 1)
+    /// The image in order.
+    fn steps(self) -> impl Iterator<Item = Step> {
+        let mut header = (self.width as u32).to_be_bytes().to_vec();
+        header.extend((self.height as u32).to_be_bytes());
+        // 8-bit greyscale, deflate, default filter method, no interlacing.
+        header.extend([8, 0, 0, 0, 0]);
+        let head = [&SIGNATURE[..], &whole_chunk(*b"IHDR", &header)].concat();
+
+        let chunks = self.filler.div_ceil(MOST_FILLER);
+        let filler = (0..chunks).flat_map(move |chunk| {
+            let longer = u64::from(chunk < self.filler % chunks);
+            let bytes = self.filler / chunks + longer - CHUNK_FRAME;
+            [Step::Begin(FILLER, bytes, Vec::new()), Step::Content(bytes), Step::End]
+        });
+
+        let most = rows_per_block(self.width);
+        let blocks = (0..self.height.div_ceil(most)).flat_map(move |block| {
+            let rows = most.min(self.height - block * most);
+            let bytes = rows * (self.width + 1);
+            let begin = Step::Begin(IMAGE_DATA, STORED_HEAD + bytes, stored(false, bytes as u16));
+            let rows = (0..rows).flat_map(move |_| [Step::Row, Step::Content(self.width)]);
+            iter::once(begin).chain(rows).chain([Step::End])
+        });
+        let begin = [Step::Known(head)].into_iter().chain(filler);
+        begin.chain([Step::BeginStream]).chain(blocks).chain([Step::EndStream])
     }
 }
 
-/// Size of the zlib stream around `raw` bytes.
-fn zlib_bytes(raw: u64) -> u64 {
-    ZLIB_HEAD.len() as u64 + raw + raw.div_ceil(STORED_BLOCK) * STORED_HEAD + ZLIB_SUM
+/// Each row of pixels starts with its filter type.
+fn rows_per_block(width: u64) -> u64 {
+    STORED_BLOCK / (width + 1)
 }
 
 /// Size of a file with these dimensions, without filler.
 fn without_filler(width: u64, height: u64) -> u64 {
-    let zlib = zlib_bytes(height * (width + 1));
-    let image = zlib + zlib.div_ceil(IMAGE_CHUNK) * CHUNK_FRAME;
-    SIGNATURE.len() as u64 + CHUNK_FRAME + HEADER_BYTES + image + CHUNK_FRAME
+    let head = SIGNATURE.len() as u64 + CHUNK_FRAME + HEADER_BYTES;
+    let blocks = height.div_ceil(rows_per_block(width)) * (CHUNK_FRAME + STORED_HEAD);
+    let stream = CHUNK_FRAME + ZLIB_HEAD.len() as u64 + CHUNK_FRAME + STORED_HEAD + ZLIB_SUM;
+    head + height * (width + 1) + blocks + stream + CHUNK_FRAME
 }
 
 impl Format for Png {
@@ -94,7 +119,8 @@ impl Format for Png {
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        let mut pieces = PngImage::new(PngLayout::of(total_payload(file)?));
+        let steps = PngLayout::of(total_payload(file)?).steps();
+        let mut pieces = PngImage { steps, chunk: new_digest(), stream: None };
         framed::write(&mut pieces, file.content, sink)
     }
 
@@ -103,6 +129,10 @@ impl Format for Png {
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         one_sample(name, source)
     }
+}
+
+fn new_digest() -> Digest {
+    Digest::new(CrcAlgorithm::Crc32IsoHdlc)
 }
 
 /// A chunk with a known frame and content.
@@ -115,194 +145,66 @@ fn whole_chunk(kind: [u8; 4], content: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// The next part of an image.
-enum PngPart {
-    Head,
-    Filler,
-    ImageData,
+/// The head of a stored block.
+fn stored(is_last: bool, bytes: u16) -> Vec<u8> {
+    [&[u8::from(is_last)][..], &bytes.to_le_bytes(), &(!bytes).to_le_bytes()].concat()
+}
+
+/// A step of writing an image.
+enum Step {
+    Known(Vec<u8>),
+    /// Starts a chunk of this type and length with these bytes.
+    Begin([u8; 4], u64, Vec<u8>),
+    /// The filter type of a row: 0 for none.
+    Row,
+    Content(u64),
+    /// Ends a chunk with its checksum.
     End,
-    Nothing,
+    BeginStream,
+    /// Ends the compressed stream with an empty block and its checksum, and the image.
+    EndStream,
 }
 
-struct PngImage {
-    layout: PngLayout,
-    next: PngPart,
-    /// The chunk being written: its remaining bytes, and the checksum of those written so far.
-    /// `None` between chunks.
-    chunk: Option<(u64, Digest)>,
-    /// Remaining filler bytes, including frames.
-    filler: u64,
-    zlib: Zlib,
+struct PngImage<I> {
+    steps: I,
+    /// Checksum of the current chunk.
+    chunk: Digest,
+    /// Checksum of the image data, once it has begun.
+    stream: Option<Adler32>,
 }
 
-impl PngImage {
-    fn new(layout: PngLayout) -> Self {
-        Self {
-            layout,
-            next: PngPart::Head,
-            chunk: None,
-            filler: layout.filler,
-            zlib: Zlib {
-                row: layout.width + 1,
-                raw: layout.raw_bytes(),
-                left: zlib_bytes(layout.raw_bytes()),
-                ..Zlib::default()
-            },
-        }
-    }
-
-    fn head(&self) -> Vec<u8> {
-        let mut header = (self.layout.width as u32).to_be_bytes().to_vec();
-        header.extend((self.layout.height as u32).to_be_bytes());
-        // 8-bit greyscale, deflate, default filter method, no interlacing.
-        header.extend([8, 0, 0, 0, 0]);
-        [&SIGNATURE[..], &whole_chunk(*b"IHDR", &header)].concat()
-    }
-
-    /// Starts a chunk with `bytes` of content.
-    fn begin(&mut self, kind: [u8; 4], bytes: u64) -> Piece {
-        let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
-        digest.update(&kind);
-        self.chunk = Some((bytes, digest));
-        Piece::Literal([(bytes as u32).to_be_bytes(), kind].concat())
-    }
-
-    /// The checksum of a chunk once it is full; `None` before that.
-    fn end_of_chunk(&mut self) -> Option<Piece> {
-        let (_, digest) = self.chunk.take_if(|(left, _)| *left == 0)?;
-        let sum = digest.finalize() as u32;
-        Some(Piece::Literal(sum.to_be_bytes().to_vec()))
-    }
-
-    fn filler(&mut self) -> Option<Piece> {
-        if let Some((left, _)) = &mut self.chunk {
-            return Some(Piece::Content(std::mem::take(left)));
-        }
-        let chunks = self.filler.div_ceil(MOST_FILLER);
-        let bytes = self.filler.checked_div(chunks)?;
-        self.filler -= bytes;
-        Some(self.begin(FILLER, bytes - CHUNK_FRAME))
-    }
-
-    fn image_data(&mut self) -> Option<Piece> {
-        let Some((left, digest)) = &mut self.chunk else {
-            let bytes = self.zlib.left.min(IMAGE_CHUNK);
-            return (bytes > 0).then(|| self.begin(*b"IDAT", bytes));
-        };
-        let piece = self.zlib.next(*left);
-        *left -= match &piece {
-            Piece::Literal(bytes) => {
-                digest.update(bytes);
-                bytes.len() as u64
-            }
-            Piece::Content(bytes) => *bytes,
-        };
-        Some(piece)
-    }
-}
-
-impl Pieces for PngImage {
+impl<I: Iterator<Item = Step>> Pieces for PngImage<I> {
     fn next_piece(&mut self) -> Option<Piece> {
-        if let Some(sum) = self.end_of_chunk() {
-            return Some(sum);
-        }
-        loop {
-            let (piece, after) = match self.next {
-                PngPart::Head => (Some(Piece::Literal(self.head())), PngPart::Filler),
-                PngPart::Filler => match self.filler() {
-                    Some(piece) => return Some(piece),
-                    None => (None, PngPart::ImageData),
-                },
-                PngPart::ImageData => match self.image_data() {
-                    Some(piece) => return Some(piece),
-                    None => (None, PngPart::End),
-                },
-                PngPart::End => {
-                    (Some(Piece::Literal(whole_chunk(*b"IEND", &[]))), PngPart::Nothing)
-                }
-                PngPart::Nothing => return None,
-            };
-            self.next = after;
-            if piece.is_some() {
-                return piece;
+        Some(Piece::Literal(match self.steps.next()? {
+            Step::Content(bytes) => return Some(Piece::Content(bytes)),
+            Step::Known(bytes) => bytes,
+            Step::Begin(kind, bytes, first) => {
+                self.chunk = new_digest();
+                self.chunk.update(&kind);
+                self.chunk.update(&first);
+                [&(bytes as u32).to_be_bytes(), &kind[..], &first].concat()
             }
-        }
+            Step::Row => {
+                self.content(&[0]);
+                vec![0]
+            }
+            Step::End => (self.chunk.finalize() as u32).to_be_bytes().to_vec(),
+            Step::BeginStream => {
+                self.stream = Some(Adler32::new());
+                whole_chunk(IMAGE_DATA, &ZLIB_HEAD)
+            }
+            Step::EndStream => {
+                let mut end = stored(true, 0);
+                end.extend(self.stream.take()?.finish().to_be_bytes());
+                [whole_chunk(IMAGE_DATA, &end), whole_chunk(*b"IEND", &[])].concat()
+            }
+        }))
     }
 
     fn content(&mut self, bytes: &[u8]) {
-        if let Some((_, digest)) = &mut self.chunk {
-            digest.update(bytes);
-        }
-        if matches!(self.next, PngPart::ImageData) {
-            self.zlib.sum.write(bytes);
-        }
-    }
-}
-
-/// The zlib stream of the rows, in stored blocks.
-#[derive(Default)]
-struct Zlib {
-    /// Bytes of a row, including its filter byte.
-    row: u64,
-    /// Total bytes of all rows.
-    raw: u64,
-    /// Bytes of rows written so far.
-    done: u64,
-    /// Remaining bytes of the block.
-    block: u64,
-    /// Remaining bytes of the stream.
-    left: u64,
-    /// Pending framing.
-    pending: Vec<u8>,
-    begun: bool,
-    sum: Adler32,
-}
-
-impl Zlib {
-    /// The next piece, of at most `most` bytes.
-    fn next(&mut self, most: u64) -> Piece {
-        if self.pending.is_empty() {
-            self.frame();
-        }
-        let piece = if self.pending.is_empty() {
-            let bytes = most.min(self.block).min(self.row - self.done % self.row);
-            self.done += bytes;
-            self.block -= bytes;
-            Piece::Content(bytes)
-        } else {
-            let bytes = (most as usize).min(self.pending.len());
-            let rest = self.pending.split_off(bytes);
-            Piece::Literal(std::mem::replace(&mut self.pending, rest))
-        };
-        self.left -= match &piece {
-            Piece::Literal(bytes) => bytes.len() as u64,
-            Piece::Content(bytes) => *bytes,
-        };
-        piece
-    }
-
-    /// Queues the framing before the next pixel, or after the last.
-    fn frame(&mut self) {
-        if !self.begun {
-            self.begun = true;
-            self.pending.extend(ZLIB_HEAD);
-        }
-        if self.block == 0 && self.done < self.raw {
-            self.block = (self.raw - self.done).min(STORED_BLOCK);
-            let length = self.block as u16;
-            let is_last = self.done + self.block == self.raw;
-            self.pending.push(u8::from(is_last));
-            self.pending.extend(length.to_le_bytes());
-            self.pending.extend((!length).to_le_bytes());
-        }
-        if self.done == self.raw {
-            self.pending.extend(self.sum.finish().to_be_bytes());
-        } else if self.done.is_multiple_of(self.row) {
-            // The row's filter type.
-            self.pending.push(0);
-            self.sum.write(&[0]);
-            self.done += 1;
-            self.block -= 1;
+        self.chunk.update(bytes);
+        if let Some(sum) = &mut self.stream {
+            sum.write(bytes);
         }
     }
 }
