@@ -9,6 +9,7 @@ use std::path::Path;
 
 use stormlp_core::event::Silent;
 use stormlp_core::facts::FoundFile;
+use stormlp_core::note::Cause;
 use stormlp_core::path::EngineKind;
 use stormlp_core::stop::StopToken;
 use stormlp_dataset::content::Content;
@@ -351,7 +352,10 @@ fn a_dataset_that_does_not_fit_is_refused_before_the_first_byte() {
     recipe.train_files = 1 << 20;
     recipe.size = SizeRule::Length { mean_bytes: 1e12, stdev_bytes: 0.0 };
     let error = run(&plan(folder.path(), recipe, Existing::Refuse)).unwrap_err();
-    assert!(matches!(error, GenerateError::Space { .. }) && error.is_full(), "{error}");
+    assert!(error.to_string().contains(" free, but the dataset needs about "), "{error}");
+    let failure = error.failure("resume", "overwrite");
+    assert_eq!(failure.cause(), Cause::Machine);
+    assert_eq!(failure.note.remedy, "free some space, choose another --dir, or use fewer --files");
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name == ".stormlp-lock"), "{names:?}");
@@ -362,5 +366,6 @@ fn a_locked_folder_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let _lock = stormlp_transfer::storage::FolderLock::take(folder.path()).unwrap();
     let error = run(&plan(folder.path(), recipe(DataFormat::Npz), Existing::Refuse)).unwrap_err();
-    assert!(matches!(error, GenerateError::Locked(_)), "{error}");
+    assert!(error.to_string().contains("is in use by another stormlp run"), "{error}");
+    assert_eq!(error.failure("resume", "overwrite").cause(), Cause::Machine);
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc_fast::checksum;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
@@ -184,7 +186,8 @@ fn trouble(path: &Path, error: EncodeError) -> Trouble {
         EncodeError::Sink(SinkError::Stopped) => Trouble::Stopped,
         EncodeError::Sink(SinkError::Io(error)) => error.named(path).into(),
         EncodeError::Format(message) => {
-            Trouble::Failed(GenerateError::Format(format!("{}: {message}", path.display())))
+            let fact = format!("{}: {message}", path.display());
+            Trouble::Failed(GenerateError::Refused(Failure::saying(Cause::Plan, fact)))
         }
     }
 }

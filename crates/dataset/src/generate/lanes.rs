@@ -29,16 +29,14 @@ pub(super) fn check_memory(
     let each = (depth * chunk_bytes) as u64 + THREAD_BYTES;
     let needed_bytes = PROGRAM_BYTES + each * threads as u64;
     if needed_bytes > usable_bytes {
-        Err(GenerateError::Setup {
-            what: format!(
-                "{threads} threads need about {}, but this process may use only {}",
-                ByteSize(needed_bytes),
-                ByteSize(usable_bytes)
+        let (needed, usable) = (ByteSize(needed_bytes), ByteSize(usable_bytes));
+        Err(GenerateError::machine(
+            format!(
+                "{threads} threads need about {needed}, but this process may use only {usable}"
             ),
-            remedy: "raise the memory limit (cgroup, ulimit -v), or use fewer --threads of \
-                     `stormlp datagen`"
-                .to_string(),
-        })
+            "raise the memory limit (cgroup, ulimit -v), or use fewer --threads of `stormlp \
+             datagen`",
+        ))
     } else {
         Ok(())
     }
@@ -54,15 +52,17 @@ pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<
         (0..plan.dataset.files()).map(|index| (index, plan.dataset.expected_bytes(index)));
     match sizes.find(|(_, bytes)| *bytes > limit_bytes) {
         None => Ok(()),
-        Some((index, needed_bytes)) => Err(GenerateError::Setup {
-            what: format!(
-                "{} needs {}, but this process may only write files up to {}",
-                plan.folder.join(plan.dataset.path(index)).display(),
-                ByteSize(needed_bytes),
-                ByteSize(limit_bytes)
-            ),
-            remedy: LARGER_FILES.to_string(),
-        }),
+        Some((index, needed_bytes)) => {
+            let path = plan.folder.join(plan.dataset.path(index));
+            let (path, needed, limit) =
+                (path.display(), ByteSize(needed_bytes), ByteSize(limit_bytes));
+            Err(GenerateError::machine(
+                format!(
+                    "{path} needs {needed}, but this process may only write files up to {limit}"
+                ),
+                LARGER_FILES,
+            ))
+        }
     }
 }
 
@@ -71,10 +71,11 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
     match engine {
         Some(engine @ (EngineKind::Uring | EngineKind::TokioUring)) => match probe::io_uring() {
             Availability::Available => Ok(()),
-            Availability::Unavailable { fact, remedy } => Err(GenerateError::Setup {
-                what: format!("io_uring, which --engine {engine} needs, is not available: {fact}"),
-                remedy,
-            }),
+            Availability::Unavailable { fact, remedy } => {
+                let needs = format!("io_uring, which --engine {engine} needs");
+                let fact = format!("{needs}, is not available: {fact}");
+                Err(GenerateError::machine(fact, remedy))
+            }
         },
         Some(EngineKind::Psync) | None => Ok(()),
     }

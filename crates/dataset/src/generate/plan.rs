@@ -149,7 +149,7 @@ impl GeneratePlan {
 /// are drawn, which would need minutes. For all other datasets the drawn sizes decide later.
 ///
 /// # Errors
-/// [`GenerateError::Space`], or if the folder's file system cannot be queried.
+/// If the dataset does not fit, or the folder's file system cannot be queried.
 pub fn check_room(
     storage: &dyn Storage,
     folder: &Path,
@@ -160,10 +160,7 @@ pub fn check_room(
     let is_large = |space: &Space| about > space.total_bytes as f64;
     let many = recipe.train_files >= MANY_FILES;
     let space = if many { room(storage, folder)?.filter(is_large) } else { None };
-    space.map_or(Ok(()), |space| {
-        let (free_bytes, needed_bytes) = (space.free_bytes, about as u64);
-        Err(GenerateError::Space { folder: folder.to_path_buf(), free_bytes, needed_bytes })
-    })
+    space.map_or(Ok(()), |space| Err(GenerateError::space(folder, space.free_bytes, about as u64)))
 }
 
 /// Available space for a folder that may not exist yet; `None` if the storage does not tell.

@@ -70,7 +70,7 @@ pub fn run(
 /// Fails as [`run`] would if the files that are not listed yet do not fit. Does not write.
 ///
 /// # Errors
-/// [`GenerateError::Space`], or if storage cannot be queried.
+/// If the dataset does not fit, or storage cannot be queried.
 pub fn check_space(plan: &GeneratePlan) -> Result<(), GenerateError> {
     survey::check_space(plan, &survey::of_journal(plan)?)
 }

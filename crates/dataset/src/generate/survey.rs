@@ -217,7 +217,7 @@ fn refuse_changed(
                 path.display()
             );
             let help = "move it away if it is yours, or remove it; then run the command again";
-            Err(GenerateError::Setup { what, remedy: help.to_string() })
+            Err(GenerateError::machine(what, help))
         }
     }
 }
@@ -419,11 +419,7 @@ pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), Ge
         .map(|index| plan.dataset.expected_bytes(*index).next_multiple_of(BLOCK_BYTES as u64))
         .sum();
     if needed > space.free_bytes.saturating_add(replaced) {
-        return Err(GenerateError::Space {
-            folder: plan.folder.clone(),
-            free_bytes: space.free_bytes,
-            needed_bytes: needed,
-        });
+        return Err(GenerateError::space(&plan.folder, space.free_bytes, needed));
     }
     Ok(())
 }

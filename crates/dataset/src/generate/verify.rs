@@ -42,8 +42,8 @@ pub fn verify(
 ) -> Result<Verification, GenerateError> {
     plan.storage.hold(&plan.folder);
     if !plan.storage.is_folder(&plan.folder).map_err(GenerateError::setup)? {
-        let message = format!("{} does not exist", plan.folder.display());
-        return Err(GenerateError::Setup { what: message, remedy: String::new() });
+        let fact = format!("{} does not exist", plan.folder.display());
+        return Err(GenerateError::machine(fact, ""));
     }
     let record = Record::load(&*plan.storage, &plan.folder)?;
     if let Some(record) = &record
