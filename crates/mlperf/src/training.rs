@@ -3,7 +3,6 @@
 //!
 //! One run is one folder. "MB" and "GB" in DLIO's key names are MiB and GiB.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use stormlp_core::group::Machine;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::stats::{self, population_deviation as deviation};
-use stormlp_core::units::GIB;
+use stormlp_core::units::{GIB, gib_per_second};
 use stormlp_show::stamp;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::metrics::{self, Rule};
@@ -27,7 +26,7 @@ use crate::official::{self, Metadata, OutputFile, free_folder};
 struct OneRun<'a> {
     report: &'a TrainReport,
     /// Its part of the report.
-    own: Cow<'a, RunReport>,
+    own: RunReport,
     steps: &'a [StepLists],
     machines: &'a [Machine],
 }
@@ -50,7 +49,7 @@ pub fn files(
     let parent = official::parent(is_v3(&report.plan), host, &runs);
     let mut files = Vec::new();
     let mut folders: Vec<String> = Vec::new();
-    for (index, own) in runs_of(report).into_iter().enumerate() {
+    for (index, own) in report.results.all_runs(&report.plan).into_iter().enumerate() {
         let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
         let free = free_folder(&parent, own.started_unix_seconds, is_taken);
         let steps = steps.get(index).map_or(&[][..], Vec::as_slice);
@@ -63,22 +62,6 @@ pub fn files(
 
 fn is_v3(plan: &TrainPlan) -> bool {
     plan.profile == Profile::V3
-}
-
-fn runs_of(report: &TrainReport) -> Vec<Cow<'_, RunReport>> {
-    let results = &report.results;
-    if !results.runs.is_empty() {
-        return results.runs.iter().map(Cow::Borrowed).collect();
-    }
-    vec![Cow::Owned(RunReport {
-        run: 1,
-        epochs: results.epochs.clone(),
-        meets_threshold: results.meets_threshold,
-        started_unix_seconds: results.started_unix_seconds,
-        duration_seconds: results.duration_seconds,
-        checkpoints: results.checkpoints.clone(),
-        ..RunReport::default()
-    })]
 }
 
 impl OneRun<'_> {
@@ -140,8 +123,8 @@ fn summary(run: &OneRun) -> Value {
     let own = run.machines[0].ranks.iter();
     let of_first: u32 = own.map(|rank| plan.accelerators_of(*rank).len() as u32).sum();
     let share = f64::from(of_first) / f64::from(plan.accelerators.max(1));
-    let data_gib = share * gib(plan.data.samples() as f64 * plan.data.sample_bytes);
-    let caches = |machine: &Machine| i32::from(data_gib < gib(machine.memory_bytes as f64));
+    let data_gib = share * (plan.data.samples() as f64 * plan.data.sample_bytes / GIB as f64);
+    let caches = |machine: &Machine| i32::from(data_gib < machine.memory_bytes as f64 / GIB as f64);
     let started = run.own.started_unix_seconds;
     let summary = json!({
         "start": stamp::iso(started),
@@ -157,10 +140,6 @@ fn summary(run: &OneRun) -> Value {
         "stormlp": run.mark(),
     });
     official::with_hosts(summary, run.machines, is_v3(plan))
-}
-
-fn gib(bytes: f64) -> f64 {
-    bytes / f64::from(1u32 << 30)
 }
 
 /// AU and throughput epoch by epoch, with means and population deviations.
@@ -195,7 +174,8 @@ fn checkpoints(run: &OneRun, metric: &mut Value) {
         return;
     }
     let written = run.own.checkpoints.iter();
-    let rates: Vec<f64> = written.clone().map(gib_per_second).collect();
+    let rates: Vec<f64> =
+        (written.clone()).map(|c| gib_per_second(c.bytes, c.duration_seconds)).collect();
     let seconds: Vec<f64> = written.map(|c| c.duration_seconds).collect();
     let mut put = |key: &str, value: f64| metric[key] = value.into();
     let io = "save_checkpoint_io";
@@ -204,16 +184,7 @@ fn checkpoints(run: &OneRun, metric: &mut Value) {
     let duration = "save_checkpoint_duration";
     put(&format!("{duration}_mean_seconds"), stats::mean(&seconds));
     put(&format!("{duration}_stdev_seconds"), deviation(&seconds));
-    put("checkpoint_size_GB", gib(last.bytes as f64));
-}
-
-/// 0 where no time passed.
-fn gib_per_second(checkpoint: &WrittenCheckpoint) -> f64 {
-    if checkpoint.duration_seconds > 0.0 {
-        gib(checkpoint.bytes as f64) / checkpoint.duration_seconds
-    } else {
-        0.0
-    }
+    put("checkpoint_size_GB", last.bytes as f64 / GIB as f64);
 }
 
 /// The blocks of accelerator `rank`; it may have none in an incomplete phase.
@@ -257,7 +228,7 @@ fn saved(run: &OneRun, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) 
         return ("ckpt", entry);
     }
     entry["duration"] = seconds.into();
-    entry["throughput"] = gib_per_second(checkpoint).into();
+    entry["throughput"] = gib_per_second(checkpoint.bytes, seconds).into();
     ("save_ckpt", entry)
 }
 

@@ -78,6 +78,22 @@ impl TrainResults {
             None => self.epochs.iter().collect(),
         }
     }
+
+    /// The runs of `plan`, also a single one, whose figures have keys of the results.
+    pub fn all_runs(&self, plan: &TrainPlan) -> Vec<RunReport> {
+        if plan.runs > 1 || !self.runs.is_empty() {
+            return self.runs.clone();
+        }
+        vec![RunReport {
+            run: 1,
+            epochs: self.epochs.clone(),
+            meets_threshold: self.meets_threshold,
+            started_unix_seconds: self.started_unix_seconds,
+            duration_seconds: self.duration_seconds,
+            checkpoints: self.checkpoints.clone(),
+            ..RunReport::default()
+        }]
+    }
 }
 
 /// AU in percent by each definition.

@@ -5,10 +5,7 @@ use stormlp_core::report::Ending;
 
 use super::machine::Nanos;
 use super::measure::{self, RunMeasured};
-use crate::plan::train_plan::TrainPlan;
-use crate::report::{
-    EpochReport, RunReport, StepLatency, TrainReport, TrainResults, WrittenCheckpoint,
-};
+use crate::report::{EpochReport, RunReport, StepLatency, TrainReport, WrittenCheckpoint};
 
 /// An epoch, and further changes in the report since the one before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,7 +64,7 @@ fn is_recent(checkpoint: &WrittenCheckpoint, epoch: &EpochReport) -> bool {
 /// epochs are computed again; distributions and series, which cover fewer of them, are left out.
 pub fn with_epochs(mut report: TrainReport, saved: Vec<SavedEpoch>) -> TrainReport {
     let plan = &report.plan;
-    let mut runs = runs_of(&report.results, plan);
+    let mut runs = report.results.all_runs(plan);
     let mut is_new = false;
     for line in saved {
         let known = runs.iter().position(|run| run.run == line.run);
@@ -102,21 +99,6 @@ pub fn with_epochs(mut report: TrainReport, saved: Vec<SavedEpoch>) -> TrainRepo
     report
 }
 
-/// The runs of `results`, which has a single one under separate keys.
-fn runs_of(results: &TrainResults, plan: &TrainPlan) -> Vec<RunReport> {
-    if plan.runs > 1 {
-        return results.runs.clone();
-    }
-    vec![RunReport {
-        run: 1,
-        epochs: results.epochs.clone(),
-        started_unix_seconds: results.started_unix_seconds,
-        duration_seconds: results.duration_seconds,
-        checkpoints: results.checkpoints.clone(),
-        ..RunReport::default()
-    }]
-}
-
 /// Whether `run` has this very epoch.
 fn has(run: &RunReport, epoch: &EpochReport) -> bool {
     let found = run.epochs.binary_search_by_key(&epoch.epoch, |one| one.epoch);
@@ -140,6 +122,7 @@ mod tests {
     use crate::plan::catalog;
     use crate::plan::distribution::Distribution;
     use crate::plan::request::{RunLength, TrainRequest};
+    use crate::plan::train_plan::TrainPlan;
 
     /// A run on null storage with `runs` of three epochs: its report when it has begun and after
     /// each line, and the lines.
