@@ -235,7 +235,8 @@ impl<'a> Stage<'a> {
     ) -> Result<MoverResult, CheckpointError> {
         let prepare = || {
             let MoverSupplies { index, buffers, tasks, requests } = supplies;
-            let path = self.accelerators.path(self.storage, transport, (index, buffers))?;
+            let place = (index, buffers);
+            let path = self.accelerators.path(self.storage, transport, place, transport.streams)?;
             Mover::new(Driver::new(path, drivers, index), tasks, requests, rules, ends)
         };
         let mover = prepare().inspect_err(|_| ends.failed.stop())?;

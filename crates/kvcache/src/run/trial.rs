@@ -196,8 +196,8 @@ impl Stage<'_> {
             buffers.into_iter().enumerate(),
             &failed,
             |(index, buffers), start| {
-                let place = (index, buffers);
-                let path = accelerators.path(self.storage, &self.plan.transport, place);
+                let (place, transport) = ((index, buffers), &self.plan.transport);
+                let path = accelerators.path(self.storage, transport, place, transport.streams);
                 let path = path.inspect_err(|_| failed.stop())?;
                 let driver = Driver::new(path, &drivers, index);
                 work(index, Mover::new(driver, self, ends, &tally), start)

@@ -19,8 +19,7 @@ use stormlp_transfer::storage::{self, Access, Handle, Kind, Storage};
 use stormlp_transfer::thread_group::guarded;
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
-    AcceleratorSet, CompletedTransfer, Driver, FileId, FileRange, PathSpec, Slot, TransferError,
-    TransferPath,
+    CompletedTransfer, Driver, FileId, FileRange, Slot, TransferError, TransferPath,
 };
 
 use super::error::TrainError;
@@ -132,24 +131,21 @@ struct IoThread<'a> {
 /// Main loop of an I/O thread. A panic ends the run, so that no accelerator waits for its reads
 /// forever.
 pub(super) fn run(
-    (index, accelerators): (usize, &AcceleratorSet),
+    index: usize,
     rules: IoRules,
-    spec: PathSpec,
+    open: impl FnOnce(&dyn Storage) -> Result<Box<dyn TransferPath>, TransferError>,
     shared: &Arc<Shared>,
     handles: Arc<Handles>,
 ) -> IoTally {
-    let lived = guarded(&format!("io-{index}"), || match accelerators.bind_thread(index) {
-        Ok(()) => live(index, rules, spec, shared, handles),
-        Err(error) => give_up(shared, error.into()),
-    });
-    lived.unwrap_or_else(|panic| give_up(shared, panic.into()))
+    let live = || live(index, rules, open, shared, handles);
+    guarded(&format!("io-{index}"), live).unwrap_or_else(|panic| give_up(shared, panic.into()))
 }
 
 /// Sets up the path and works until the run ends.
 fn live(
     index: usize,
     rules: IoRules,
-    spec: PathSpec,
+    open: impl FnOnce(&dyn Storage) -> Result<Box<dyn TransferPath>, TransferError>,
     shared: &Arc<Shared>,
     handles: Arc<Handles>,
 ) -> IoTally {
@@ -158,7 +154,7 @@ fn live(
         Err(error) => return give_up(shared, error.into()),
     };
     shared.register_io(index, Sleeper { thread: thread::current(), waker: Arc::clone(&waker) });
-    let path = match handles.storage().path(spec) {
+    let path = match open(handles.storage()) {
         Ok(path) => path,
         Err(error) => return give_up(shared, error.into()),
     };

@@ -10,10 +10,7 @@ use stormlp_core::transport::Transport;
 use stormlp_hosts::Group;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::thread_group::{ThreadGroupError, guarded};
-use stormlp_transfer::{
-    AcceleratorSet, Backing, DriverSet, PathBuffers, PathSpec, Regions, TransferError, evidence,
-    timer,
-};
+use stormlp_transfer::{AcceleratorSet, Backing, DriverSet, evidence, timer};
 
 use super::error::TrainError;
 use super::handles::Handles;
@@ -54,7 +51,10 @@ impl ThreadGroup {
         group: Option<Arc<Group>>,
     ) -> Result<Self, TrainError> {
         let transport = &spec.transport;
-        let (regions, buffers) = allocate(spec)?;
+        let mut regions = spec.accelerators.regions(&[transport])?;
+        let buffers = (0..transport.threads)
+            .map(|thread| spec.accelerators.buffers(transport, thread, &mut regions))
+            .collect::<Result<Vec<_>, _>>()?;
         let backing = regions.backing();
         let machine = Machine::new(loaders, keep_times).dealt_over(transport.device_count());
         let drivers = match transport.path {
@@ -73,22 +73,15 @@ impl ThreadGroup {
         };
         let mut io = Vec::with_capacity(transport.threads);
         for (index, buffers) in buffers.into_iter().enumerate() {
-            let path = PathSpec {
-                kind: transport.path,
-                engine: transport.engine,
-                host: buffers.host,
-                accelerator_buffers: buffers.accelerator,
-                accelerator: Arc::clone(spec.accelerators.of_thread(index)),
-                submit_batch: transport.submit_batch,
-                max_files: transport.queue_depth + transport.streams + 2,
-                register_buffers: transport.register_buffers,
-                page_aligned: transport.path.wants_direct(),
+            let (transport, accelerators) = (transport.clone(), spec.accelerators.clone());
+            let max_files = transport.queue_depth + transport.streams + 2;
+            let open = move |storage: &dyn Storage| {
+                accelerators.path(storage, &transport, (index, buffers), max_files)
             };
             let (shared, handles) = (Arc::clone(&shared), Arc::clone(&handles));
-            let accelerators = spec.accelerators.clone();
             let thread = thread::Builder::new()
                 .name(format!("io-{index}"))
-                .spawn(move || io::run((index, &accelerators), rules, path, &shared, handles))
+                .spawn(move || io::run(index, rules, open, &shared, handles))
                 .map_err(ThreadGroupError::Start)?;
             io.push(thread);
         }
@@ -129,23 +122,6 @@ impl ThreadGroup {
         let _ = self.pacer.join();
         sum
     }
-}
-
-/// Maps the memory near each accelerator and divides it into the threads' buffers.
-fn allocate(spec: &ThreadGroupSpec) -> Result<(Regions, Vec<PathBuffers>), TransferError> {
-    let transport = &spec.transport;
-    let mut regions = spec.accelerators.regions(&[transport])?;
-    let mut allocate = |thread| {
-        PathBuffers::allocate(
-            transport.path,
-            transport.queue_depth,
-            transport.chunk_bytes as usize,
-            (&**spec.accelerators.of_thread(thread), transport.memory),
-            regions.of_thread(thread),
-        )
-    };
-    let threads = (0..transport.threads).map(&mut allocate).collect::<Result<_, _>>()?;
-    Ok((regions, threads))
 }
 
 /// How long before a deadline the thread should wake. A plain sleep ends 40 to 90 µs late, mostly

@@ -84,7 +84,7 @@ impl AcceleratorSet {
     }
 
     /// Binds the calling thread, number `thread` of the run, to its accelerator and the CPUs near that,
-    /// and opens its path.
+    /// and opens its path to at most `max_files` files at a time.
     ///
     /// # Errors
     /// When the kernel refuses, or this machine cannot run the path.
@@ -93,6 +93,7 @@ impl AcceleratorSet {
         storage: &dyn Storage,
         transport: &Transport,
         (thread, buffers): (usize, PathBuffers),
+        max_files: usize,
     ) -> Result<Box<dyn TransferPath>, TransferError> {
         self.bind_thread(thread)?;
         self.of_thread(thread).bind_thread()?;
@@ -103,7 +104,7 @@ impl AcceleratorSet {
             accelerator_buffers: buffers.accelerator,
             accelerator: Arc::clone(self.of_thread(thread)),
             submit_batch: transport.submit_batch,
-            max_files: transport.streams,
+            max_files,
             register_buffers: transport.register_buffers,
             page_aligned: transport.path.wants_direct(),
         })
