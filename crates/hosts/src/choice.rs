@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use stormlp_core::names::{Named, unknown};
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 use crate::engine::{CommThread, Timeouts};
-use crate::environment::{Environment, Launch, Launcher};
+use crate::environment::{Environment, Launch, OPEN_MPI};
 use crate::error::GroupError;
 use crate::group::Group;
 use crate::mpi::{Mpi, MpiLibrary};
@@ -22,6 +23,10 @@ const GIVING_UP: Timeouts =
     Timeouts { silence: Duration::from_secs(5), start: Duration::from_secs(5) };
 
 const FINDING: &str = "while the processes were looking for each other, before any measurement";
+
+const OTHER_LIBRARY: &str = "install the launcher's library on every host (libmpi, or libpmix), or \
+     name it with STORMLP_LIBMPI or STORMLP_LIBPMIX; under srun add --mpi=pmix or --mpi=pmi2; \
+     STORMLP_GROUP=none runs every process alone";
 
 /// The values of `STORMLP_GROUP`.
 #[derive(
@@ -76,12 +81,16 @@ pub fn join(
         }
     }
     if choice != Choice::Auto {
-        return Err(GroupError::Unusable { asked: choice.into(), why: tried.join("; ") });
+        let fact = format!("STORMLP_GROUP={choice} cannot be used: {}", tried.join("; "));
+        let remedy = "use STORMLP_GROUP=auto, or see `stormlp doctor` under the launcher";
+        return Err(GroupError::NotJoined(Note::new(Cause::Machine, fact, remedy)));
     }
     if tried.is_empty() {
         tried.push("it provides no PMIx or PMI, and brings no MPI".to_string());
     }
-    Err(GroupError::NotFound { launch: to_text(environment.launch), tried })
+    let (launch, tried) = (to_text(environment.launch), tried.join("; "));
+    let fact = format!("{launch}, but they cannot find each other: {tried}");
+    Err(GroupError::NotJoined(Note::new(Cause::Plan, fact, OTHER_LIBRARY)))
 }
 
 /// Aborts a launched job on behalf of a process that failed before joining: the other processes
@@ -111,12 +120,7 @@ fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
     if environment.has_pmix {
         candidates.push(Choice::Pmix);
     }
-    // The remaining launchers start programs of every MPI and do not say which one is in use.
-    let brings_mpi = matches!(
-        launch.by,
-        Launcher::OpenMpi | Launcher::Hydra | Launcher::Mvapich | Launcher::Pals
-    );
-    if brings_mpi {
+    if launch.by.brings_mpi {
         candidates.push(Choice::Mpi);
     }
     if environment.pmi_fd.is_some() {
@@ -134,7 +138,7 @@ fn open(
     match candidate {
         Choice::Mpi => {
             let by = environment.launch.map(|launch| launch.by);
-            match crate::mpi::find(by == Some(Launcher::OpenMpi))? {
+            match crate::mpi::find(by == Some(OPEN_MPI))? {
                 MpiLibrary::Pointers(table) => {
                     CommThread::start(patience, stop, move || Mpi::init(table))
                 }
@@ -166,14 +170,17 @@ fn checked(
     let started = environment.launch.and_then(|launch| launch.size);
     let fits = started.is_none_or(|started| started == seen.size);
     if !fits {
-        return Err(GroupError::Contradiction {
-            launch: to_text(environment.launch),
-            library: seen.library.clone(),
-            seen: match seen.size {
-                1 => "only this one".to_string(),
-                size => size.to_string(),
-            },
-        });
+        let (launch, library) = (to_text(environment.launch), &seen.library);
+        let count = match seen.size {
+            1 => "only this one".to_string(),
+            size => size.to_string(),
+        };
+        return Err(GroupError::NotJoined(Note::new(
+            Cause::Plan,
+            format!("{launch}, but {library} sees {count}: it is not the library of this launcher"),
+            "start with the mpirun of that library, or name the launcher's library with \
+             STORMLP_LIBMPI; STORMLP_GROUP=pmix or pmi1 do not need it",
+        )));
     }
     Ok(Group::of(engine, backend.into()))
 }
@@ -188,6 +195,7 @@ fn to_text(launch: Option<Launch>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::{HYDRA, Launcher, SLURM};
 
     const SECOND: Timeouts =
         Timeouts { silence: Duration::from_secs(1), start: Duration::from_secs(1) };
@@ -200,13 +208,13 @@ mod tests {
     fn one_process_is_not_a_group() {
         let nobody = Environment::default();
         assert!(join(Choice::Auto, &nobody, SECOND, &StopToken::new()).unwrap().is_alone());
-        let one = environment(Launcher::OpenMpi, Some(1));
+        let one = environment(OPEN_MPI, Some(1));
         assert!(join(Choice::Auto, &one, SECOND, &StopToken::new()).unwrap().is_alone());
     }
 
     #[test]
     fn processes_that_cannot_find_each_other_are_an_error() {
-        let started = environment(Launcher::Slurm, Some(4));
+        let started = environment(SLURM, Some(4));
         let error = join(Choice::Auto, &started, SECOND, &StopToken::new()).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("srun started 4 processes"), "{text}");
@@ -215,16 +223,16 @@ mod tests {
 
     #[test]
     fn separate_processes_must_be_requested() {
-        let started = environment(Launcher::Slurm, Some(4));
+        let started = environment(SLURM, Some(4));
         let group = join(Choice::None, &started, SECOND, &StopToken::new()).unwrap();
         assert!(group.is_alone());
     }
 
     #[test]
     fn libraries_that_do_not_spin_come_first() {
-        let open_mpi = Environment { has_pmix: true, ..environment(Launcher::OpenMpi, Some(2)) };
+        let open_mpi = Environment { has_pmix: true, ..environment(OPEN_MPI, Some(2)) };
         assert_eq!(candidates(Choice::Auto, &open_mpi), [Choice::Pmix, Choice::Mpi]);
-        let hydra = Environment { pmi_fd: Some(7), ..environment(Launcher::Hydra, Some(2)) };
+        let hydra = Environment { pmi_fd: Some(7), ..environment(HYDRA, Some(2)) };
         assert_eq!(candidates(Choice::Auto, &hydra), [Choice::Mpi, Choice::Pmi1]);
         assert_eq!(candidates(Choice::Pmix, &hydra), [Choice::Pmix]);
     }

@@ -22,59 +22,49 @@ pub struct Launch {
     pub size: Option<u32>,
 }
 
-/// The launchers that can be distinguished by the variables they set.
+/// A launcher that can be distinguished by the variables it sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Launcher {
-    /// Open MPI's `mpirun`.
-    OpenMpi,
-    /// Hydra: the `mpiexec` of MPICH and Intel MPI, and other launchers that speak PMI-1.
-    Hydra,
-    /// MVAPICH's launcher.
-    Mvapich,
-    /// Slurm's `srun`.
-    Slurm,
-    /// Cray's `mpiexec`.
-    Pals,
-    /// `flux run`.
-    Flux,
-    /// IBM's `jsrun`.
-    Jsrun,
-    /// Another kind of PMIx server.
-    Pmix,
+pub struct Launcher {
+    /// The command users type.
+    pub name: &'static str,
+    /// Whether its programs use an MPI library that it brings. The remaining launchers start
+    /// programs of every MPI and do not say which one is in use.
+    pub brings_mpi: bool,
 }
+
+/// Open MPI's `mpirun`.
+pub(crate) const OPEN_MPI: Launcher = Launcher { name: "mpirun (Open MPI)", brings_mpi: true };
+/// Hydra: the `mpiexec` of MPICH and Intel MPI, and other launchers that speak PMI-1.
+pub(crate) const HYDRA: Launcher = Launcher { name: "mpiexec (hydra)", brings_mpi: true };
+/// MVAPICH's launcher.
+const MVAPICH: Launcher = Launcher { name: "mpirun (MVAPICH)", brings_mpi: true };
+/// Slurm's `srun`.
+pub(crate) const SLURM: Launcher = Launcher { name: "srun", brings_mpi: false };
+/// Cray's `mpiexec`.
+const PALS: Launcher = Launcher { name: "mpiexec (PALS)", brings_mpi: true };
+/// `flux run`.
+const FLUX: Launcher = Launcher { name: "flux", brings_mpi: false };
+/// IBM's `jsrun`.
+const JSRUN: Launcher = Launcher { name: "jsrun", brings_mpi: false };
+/// Another kind of PMIx server.
+const PMIX: Launcher = Launcher { name: "a launcher with PMIx", brings_mpi: false };
 
 /// The variables that hold the number of processes and the rank, ordered from specific to general.
 const VARIABLES: [(Launcher, &str, &str); 7] = [
-    (Launcher::OpenMpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
-    (Launcher::Mvapich, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
+    (OPEN_MPI, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    (MVAPICH, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
     // These belong to a step: a batch script has the job's task count, but is started once.
-    (Launcher::Slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
-    (Launcher::Flux, "FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
-    (Launcher::Pals, "PALS_SIZE", "PALS_RANKID"),
-    (Launcher::Jsrun, "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"),
-    (Launcher::Hydra, "PMI_SIZE", "PMI_RANK"),
+    (SLURM, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    (FLUX, "FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
+    (PALS, "PALS_SIZE", "PALS_RANKID"),
+    (JSRUN, "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"),
+    (HYDRA, "PMI_SIZE", "PMI_RANK"),
 ];
-
-impl Launcher {
-    /// The command users type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "mpirun (Open MPI)",
-            Self::Hydra => "mpiexec (hydra)",
-            Self::Mvapich => "mpirun (MVAPICH)",
-            Self::Slurm => "srun",
-            Self::Pals => "mpiexec (PALS)",
-            Self::Flux => "flux",
-            Self::Jsrun => "jsrun",
-            Self::Pmix => "a launcher with PMIx",
-        }
-    }
-}
 
 impl Launch {
     /// The launcher and its process count, such as `mpirun (Open MPI) started 4 processes`.
     pub fn to_text(&self) -> String {
-        let by = self.by.name();
+        let by = self.by.name;
         match self.size {
             Some(size) => format!("{by} started {size} processes"),
             None => format!("{by} started this process"),
@@ -100,12 +90,12 @@ impl Environment {
         let here = number("MPI_LOCALNRANKS");
         let (by, size, rank) = match told {
             // The inherited variables do not describe what hydra started.
-            Some((Launcher::Hydra, size, rank)) if here.is_some_and(|here| here > size) => {
-                (Launcher::Hydra, here, number(rank))
+            Some((HYDRA, size, rank)) if here.is_some_and(|here| here > size) => {
+                (HYDRA, here, number(rank))
             }
             Some((by, size, rank)) => (by, Some(size), number(rank)),
-            None if here.is_some() => (Launcher::Hydra, here.filter(|here| *here > 1), None),
-            None if has_pmix => (Launcher::Pmix, None, number("PMIX_RANK")),
+            None if here.is_some() => (HYDRA, here.filter(|here| *here > 1), None),
+            None if has_pmix => (PMIX, None, number("PMIX_RANK")),
             None => return Self { launch: None, rank: None, has_pmix, pmi_fd },
         };
         let launch = Some(Launch { by, size });
@@ -145,25 +135,25 @@ mod tests {
             launch.map(|launch| (launch.by, launch.size))
         };
         let ompi = [("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "17")];
-        assert_eq!(by(&ompi), Some((Launcher::OpenMpi, Some(4))));
+        assert_eq!(by(&ompi), Some((OPEN_MPI, Some(4))));
         // Hydra reported two processes on this host, whatever its other variables contain.
         let cut = [("MPI_LOCALNRANKS", "2"), ("MPI_LOCALRANKID", "1")];
-        assert_eq!(by(&cut), Some((Launcher::Hydra, Some(2))));
+        assert_eq!(by(&cut), Some((HYDRA, Some(2))));
         let changed = [("MPI_LOCALNRANKS", "2"), ("PMI_SIZE", "1"), ("PMI_RANK", "0")];
-        assert_eq!(by(&changed), Some((Launcher::Hydra, Some(2))));
+        assert_eq!(by(&changed), Some((HYDRA, Some(2))));
         let spread = [("MPI_LOCALNRANKS", "1"), ("PMI_SIZE", "2"), ("PMI_RANK", "0")];
-        assert_eq!(by(&spread), Some((Launcher::Hydra, Some(2))));
+        assert_eq!(by(&spread), Some((HYDRA, Some(2))));
         assert!(read(&ompi).has_pmix);
         // The launcher's variable is not set here.
         assert_eq!(read(&ompi).rank, None);
         let hydra = [("PMI_SIZE", "2"), ("PMI_RANK", "0"), ("PMI_FD", "9")];
-        assert_eq!(by(&hydra), Some((Launcher::Hydra, Some(2))));
+        assert_eq!(by(&hydra), Some((HYDRA, Some(2))));
         assert_eq!(read(&hydra).pmi_fd, Some(9));
         assert_eq!(read(&hydra).rank, Some(0));
         let srun = [("SLURM_STEP_NUM_TASKS", "8"), ("PMI_SIZE", "8")];
-        assert_eq!(by(&srun), Some((Launcher::Slurm, Some(8))));
+        assert_eq!(by(&srun), Some((SLURM, Some(8))));
         let other = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x")];
-        assert_eq!(by(&other), Some((Launcher::Pmix, None)));
+        assert_eq!(by(&other), Some((PMIX, None)));
         assert_eq!((read(&other).size(), read(&other).rank), (None, Some(0)));
     }
 }

@@ -3,37 +3,15 @@
 use std::time::Duration;
 
 use stormlp_core::failure::Failure;
-use stormlp_core::note::Cause;
+use stormlp_core::note::{Cause, Note};
 
 /// Why processes cannot work together, or no longer can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// A launcher started several processes, but no library on this host lets them find each other.
-    #[error("{launch}, but they cannot find each other: {}", .tried.join("; "))]
-    NotFound {
-        /// The launcher and its process count.
-        launch: String,
-        /// The attempts, and why each failed.
-        tried: Vec<String>,
-    },
-    /// The library sees a different number of processes than the launcher started.
-    #[error("{launch}, but {library} sees {seen}: it is not the library of this launcher")]
-    Contradiction {
-        /// The launcher and its process count.
-        launch: String,
-        /// The library that was opened.
-        library: String,
-        /// The number and ranks that it sees, as text.
-        seen: String,
-    },
-    /// The library that `STORMLP_GROUP` names is not available.
-    #[error("STORMLP_GROUP={asked} cannot be used: {why}")]
-    Unusable {
-        /// The requested library.
-        asked: &'static str,
-        /// Why not.
-        why: String,
-    },
+    /// A launcher started several processes, but no library on this host lets them find each other,
+    /// or the chosen one sees another number of processes.
+    #[error("{}", .0.fact)]
+    NotJoined(Note<Cause>),
     /// A stop was requested while other processes did not respond.
     #[error("stopped {during}; the other hosts had not responded yet")]
     Stopped {
@@ -91,21 +69,10 @@ impl GroupError {
     }
 
     /// The next step for the user.
-    pub fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &str {
         match self {
-            Self::NotFound { .. } => {
-                "install the launcher's library on every host (libmpi, or libpmix), or name it \
-                 with STORMLP_LIBMPI or STORMLP_LIBPMIX; under srun add --mpi=pmix or --mpi=pmi2; \
-                 STORMLP_GROUP=none runs every process alone"
-            }
-            Self::Contradiction { .. } => {
-                "start with the mpirun of that library, or name the launcher's library with \
-                 STORMLP_LIBMPI; STORMLP_GROUP=pmix or pmi1 do not need it"
-            }
+            Self::NotJoined(note) => &note.remedy,
             Self::Stopped { .. } => "",
-            Self::Unusable { .. } => {
-                "use STORMLP_GROUP=auto, or see `stormlp doctor` under the launcher"
-            }
             Self::Silent { .. } => {
                 "check that stormlp still runs on every host and that its storage responds; \
                  STORMLP_BARRIER_TIMEOUT=30s gives slow hosts more time"
@@ -121,14 +88,13 @@ impl GroupError {
 impl From<GroupError> for Failure {
     fn from(error: GroupError) -> Self {
         let cause = match &error {
-            GroupError::NotFound { .. } | GroupError::Contradiction { .. } => Cause::Plan,
-            GroupError::Unusable { .. } => Cause::Machine,
+            GroupError::NotJoined(note) => note.kind,
             GroupError::Stopped { .. } => Cause::Stopped,
             GroupError::Silent { .. } | GroupError::StoodStill { .. } | GroupError::Lost { .. } => {
                 Cause::Hosts
             }
         };
-        let remedy = error.remedy();
+        let remedy = error.remedy().to_string();
         Self::new(cause, error).with_help(remedy)
     }
 }
