@@ -31,6 +31,7 @@ mod size;
 mod trace;
 mod transport;
 mod users;
+mod work;
 mod workload;
 
 pub use cache::{Cache, Claim, Step, Tier, Victim};
@@ -52,8 +53,7 @@ pub use resolve::resolve;
 pub use serving::{BLOCK_BYTES, Layout, ServingPlan, WRITE_QUEUE};
 pub use serving_request::{ChunkRequest, ChunkTune, RunTune, ServingRequest, ServingTune};
 pub use size::{Fits, ObjectSize, Size, SizeRequest, size};
-pub use trace::{
-    BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader, Traced,
-};
+pub use trace::{BLOCK_TOKENS, MOST_LINE_BYTES, TraceEntry, TraceError, TraceFormat, TraceReader};
 pub use users::{Class, User, draw};
+pub use work::{Next, Work};
 pub use workload::{KvcacheWorkload, MlperfRequest, MlperfTune, ReplayRequest, Speed};

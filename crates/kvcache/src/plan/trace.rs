@@ -10,7 +10,11 @@ use stormlp_core::pattern::fnv1a;
 use stormlp_core::units::counted;
 use strum::{Display, IntoStaticStr};
 
+use super::load::Request;
 use super::model::Model;
+use super::prompts::Prompt;
+use super::users::Class;
+use super::work::Work;
 
 /// Maximum bytes of a line.
 pub const MOST_LINE_BYTES: usize = 1 << 20;
@@ -53,46 +57,13 @@ impl TraceFormat {
     }
 }
 
-/// The event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Traced {
-    /// An object was written to storage.
-    Write {
-        /// Its name.
-        key: String,
-        /// Its tokens.
-        tokens: u32,
-    },
-    /// An object was read from storage.
-    Read {
-        /// Its name.
-        key: String,
-    },
-    /// A request was sent, that wrote its object and read it to generate tokens.
-    Request {
-        /// The name of its object.
-        key: String,
-        /// Tokens of its context.
-        context_tokens: u32,
-        /// Tokens to generate.
-        generate_tokens: u32,
-    },
-    /// A request was sent with a prompt that begins with these full blocks.
-    Prompt {
-        /// The blocks; each stands for all tokens up to its end.
-        blocks: Vec<u64>,
-        /// All tokens of the prompt.
-        tokens: u32,
-    },
-}
-
 /// A line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEntry {
     /// When it happened, in nanoseconds since the first.
     pub at_ns: u64,
-    /// The event.
-    pub what: Traced,
+    /// The work it asks for, that was not sent yet.
+    pub what: Work,
 }
 
 /// The fault of a line.
@@ -222,7 +193,7 @@ impl TraceReader {
                 if known.is_some() || self.written.len() < MOST_KNOWN {
                     self.written.insert(name, tokens);
                 }
-                Traced::Write { key, tokens }
+                Work::Operate { key, write_tokens: Some(tokens) }
             }
             // Objects are read as a whole.
             "Read" if known.is_some_and(|known| known != tokens) => {
@@ -232,7 +203,7 @@ impl TraceReader {
                     u64::from(known.unwrap_or(0)) * self.bytes_per_token
                 ));
             }
-            "Read" => Traced::Read { key },
+            "Read" => Work::Operate { key, write_tokens: None },
             other => return Err(format!("`{other}` is not an operation: use Read or Write")),
         };
         Ok(Some(TraceEntry { at_ns, what }))
@@ -261,15 +232,19 @@ impl TraceReader {
         let fields = fields(text, count)?;
         let at_ns = self.time(seconds(fields[time])?, 0)?;
         let most = MOST_TOKENS;
-        let context = whole(fields[request], "Request tokens", most)? as u32;
+        let context_tokens = whole(fields[request], "Request tokens", most)? as u32;
         let generate_tokens = whole(fields[response], "Response tokens", most)? as u32;
         let nth = self.requests;
         self.requests += 1;
-        if context == 0 {
+        if context_tokens == 0 {
             return Ok(None);
         }
         let key = format!("trace_user_{}_req_{nth:04}", nth % TRACE_USERS);
-        let what = Traced::Request { key, context_tokens: context, generate_tokens };
+        // The original draws a class; here the trace has the order.
+        let class = Class::Batch;
+        let request =
+            Request { key, context_tokens, generate_tokens, class, sent_ns: 0, turn: None };
+        let what = Work::Serve { request, context_tokens, has_prompt: false, others: Vec::new() };
         Ok(Some(TraceEntry { at_ns, what }))
     }
 
@@ -301,9 +276,9 @@ impl TraceReader {
             let wrong = || format!("hash_ids: {id} is neither a number from 0 nor a text");
             id.as_u64().or_else(named).ok_or_else(wrong)
         };
-        let mut blocks = hash_ids.iter().map(number).collect::<Result<Vec<u64>, _>>()?;
-        blocks.truncate((tokens / size) as usize);
-        Ok(TraceEntry { at_ns, what: Traced::Prompt { blocks, tokens } })
+        let mut chunks = hash_ids.iter().map(number).collect::<Result<Vec<u64>, _>>()?;
+        chunks.truncate((tokens / size) as usize);
+        Ok(TraceEntry { at_ns, what: Work::Load(Prompt { chunks, tokens, sent_ns: None }) })
     }
 
     /// A time since the first, which may lie `slack_ns` before the last one.
@@ -420,10 +395,11 @@ mod tests {
              1784555733.900000,Write,2457600,Tier-1,user_0001_req_000001,Prefill\r\n\
              1784555734.120000,Read,2457600,Tier-2,user_0000_req_000000,Decode\r\n"
         );
-        let key = "user_0000_req_000000".to_string();
+        let operation =
+            |write_tokens| Work::Operate { key: "user_0000_req_000000".to_string(), write_tokens };
         let found = read("tiny-1b", &text).unwrap();
-        assert_eq!(found[0].what, Traced::Write { key: key.clone(), tokens: 100 });
-        assert_eq!(found[1].what, Traced::Read { key });
+        assert_eq!(found[0].what, operation(Some(100)));
+        assert_eq!(found[1].what, operation(None));
         assert_eq!((found.len(), found[0].at_ns), (2, 0));
         assert!(found[1].at_ns.abs_diff(250_000_000) < 1000, "{found:?}");
         let other = read("llama3.1-8b", &text).unwrap_err();
@@ -437,14 +413,17 @@ mod tests {
                     5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,0,0,0,API log\n\
                     118,ChatGPT,1087,230.0,1317,Conversation log\n";
         let found = read("tiny-1b", text).unwrap();
-        let request = |key: &str, context_tokens, generate_tokens| Traced::Request {
-            key: key.to_string(),
-            context_tokens,
-            generate_tokens,
-        };
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[0].what, request("trace_user_0_req_0000", 472, 18));
-        assert_eq!(found[1].what, request("trace_user_2_req_0002", 1087, 230));
+        let requests = found.iter().map(|entry| match &entry.what {
+            Work::Serve { request, context_tokens, has_prompt: false, .. } => {
+                assert_eq!(*context_tokens, request.context_tokens);
+                (&*request.key, *context_tokens, request.generate_tokens)
+            }
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(
+            requests.collect::<Vec<_>>(),
+            [("trace_user_0_req_0000", 472, 18), ("trace_user_2_req_0002", 1087, 230)]
+        );
         assert_eq!(found[1].at_ns, 113_000_000_000);
     }
 
@@ -453,8 +432,9 @@ mod tests {
         let text = r#"{"timestamp": 0, "input_length": 1300, "output_length": 5, "hash_ids": [0, 1, 2]}
                       {"timestamp": 27, "input_length": 1024, "output_length": 5, "hash_ids": [0, 3]}"#;
         let found = read("tiny-1b", text).unwrap();
-        assert_eq!(found[0].what, Traced::Prompt { blocks: vec![0, 1], tokens: 1300 });
-        assert_eq!(found[1].what, Traced::Prompt { blocks: vec![0, 3], tokens: 1024 });
+        let prompt = |chunks, tokens| Work::Load(Prompt { chunks, tokens, sent_ns: None });
+        assert_eq!(found[0].what, prompt(vec![0, 1], 1300));
+        assert_eq!(found[1].what, prompt(vec![0, 3], 1024));
         assert_eq!(found[1].at_ns, 27_000_000);
     }
 
@@ -465,8 +445,8 @@ mod tests {
         let mut reader = TraceReader::new(&Model::named("tiny-1b").unwrap(), 16);
         let lines: Vec<_> = text.lines().map(|line| reader.line(line).unwrap().unwrap()).collect();
         assert_eq!((lines[0].at_ns, lines[1].at_ns), (0, 1_500_000_000));
-        let Traced::Prompt { blocks, tokens: 33 } = &lines[1].what else { panic!() };
-        assert_eq!(blocks, &[7, fnv1a(b"0x8f")]);
+        let Work::Load(Prompt { chunks, tokens: 33, .. }) = &lines[1].what else { panic!() };
+        assert_eq!(chunks, &[7, fnv1a(b"0x8f")]);
         assert_eq!(reader.format(), Some(TraceFormat::Bailian));
         let mut reader = TraceReader::new(&Model::named("tiny-1b").unwrap(), BLOCK_TOKENS);
         let error = reader.line(text.lines().next().unwrap()).unwrap_err();

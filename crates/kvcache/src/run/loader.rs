@@ -13,8 +13,7 @@ use stormlp_transfer::storage::{Access, Handle};
 use super::chunk_files::{ChunkFiles, First, WriteQueue};
 use super::error::KvcacheError;
 use super::mover::{Cut, Mover, ObjectToRead, TICK, failed_on};
-use super::work::{Next, Work};
-use crate::plan::{ChunkId, Layout, Prompt, Prompts, WriteDecision};
+use crate::plan::{ChunkId, Layout, Next, Prompt, Prompts, Work, WriteDecision};
 use crate::report::Timed;
 
 /// The state that the threads of a trial share.

@@ -20,7 +20,6 @@ mod together;
 mod trace;
 mod trial;
 mod trials;
-mod work;
 mod worker;
 
 pub use error::KvcacheError;

@@ -5,8 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use super::error::KvcacheError;
 use super::tally::Tally;
 use super::trace::Replay;
-use super::work::{Next, Work};
-use crate::plan::{Class, Load, Prompt, Prompts, Queue};
+use crate::plan::{Class, Load, Next, Prompt, Prompts, Queue, Work};
 
 /// Where work comes from.
 pub(super) enum Source<'a> {

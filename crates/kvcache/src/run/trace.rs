@@ -8,10 +8,9 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Reader, Storage};
 
 use super::error::KvcacheError;
-use super::work::{Next, Work};
 use crate::plan::{
-    Class, MOST_LINE_BYTES, Model, Prompt, Request, Speed, TraceEntry, TraceError, TraceFacts,
-    TraceFormat, TraceReader, Traced,
+    MOST_LINE_BYTES, Model, Next, Speed, TraceEntry, TraceError, TraceFacts, TraceFormat,
+    TraceReader, Work,
 };
 
 /// How files begin that zstd and gzip compressed.
@@ -89,10 +88,9 @@ pub fn scan_trace(
                 entries += 1;
                 span_ns = entry.at_ns;
                 most_tokens = most_tokens.max(match entry.what {
-                    Traced::Write { tokens, .. } => tokens,
-                    Traced::Read { .. } => 0,
-                    Traced::Request { context_tokens, .. } => context_tokens,
-                    Traced::Prompt { blocks, .. } => blocks.len() as u32 * block_tokens,
+                    Work::Operate { write_tokens, .. } => write_tokens.unwrap_or(0),
+                    Work::Serve { context_tokens, .. } => context_tokens,
+                    Work::Load(prompt) => prompt.chunks.len() as u32 * block_tokens,
                 });
             }
             Err(KvcacheError::Trace { wrong, .. }) => break Some(wrong),
@@ -142,20 +140,12 @@ impl<'a> Replay<'a> {
             return Ok(Next::At(due_ns));
         }
         self.taken += 1;
-        let work = match entry.what {
-            Traced::Write { key, tokens } => Work::Operate { key, write_tokens: Some(tokens) },
-            Traced::Read { key } => Work::Operate { key, write_tokens: None },
-            Traced::Request { key, context_tokens, generate_tokens } => {
-                // The original draws a class; here the trace has the order.
-                let (class, sent_ns) = (Class::Batch, due_ns);
-                let request =
-                    Request { key, context_tokens, generate_tokens, class, sent_ns, turn: None };
-                Work::Serve { request, context_tokens, has_prompt: false, others: Vec::new() }
-            }
-            Traced::Prompt { blocks, tokens } => {
-                Work::Load(Prompt { chunks: blocks, tokens, sent_ns: Some(due_ns) })
-            }
-        };
+        let mut work = entry.what;
+        match &mut work {
+            Work::Serve { request, .. } => request.sent_ns = due_ns,
+            Work::Load(prompt) => prompt.sent_ns = Some(due_ns),
+            Work::Operate { .. } => {}
+        }
         Ok(Next::Take(work, due_ns))
     }
 }

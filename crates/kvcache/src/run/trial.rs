@@ -25,11 +25,10 @@ use super::stage::Stage;
 use super::store::Store;
 use super::tally::{Measured, Tally, TrialId, Watched};
 use super::trace::{Replay, TraceLines};
-use super::work::{Next, Work};
 use super::worker::{Shared, Worker};
 use crate::plan::{
-    Cache, Class, KvcacheWorkload, Load, Pass, ServingPlan, TraceReader, WRITE_QUEUE, draw,
-    file_name,
+    Cache, Class, KvcacheWorkload, Load, Next, Pass, ServingPlan, TraceReader, WRITE_QUEUE, Work,
+    draw, file_name,
 };
 use crate::report::{DeviceBytes, RequestCounts, RequestSeconds};
 

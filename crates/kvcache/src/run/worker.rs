@@ -9,8 +9,9 @@ use stormlp_transfer::storage::{Access, Handle};
 use super::error::KvcacheError;
 use super::mover::{Cut, Mover, ObjectToRead};
 use super::store::Store;
-use super::work::{Next, Work};
-use crate::plan::{Cache, Content, Model, Request, Step, Tier, Victim, file_bytes, file_name};
+use crate::plan::{
+    Cache, Content, Model, Next, Request, Step, Tier, Victim, Work, file_bytes, file_name,
+};
 use crate::report::Timed;
 
 /// The state that the threads of a trial share.

@@ -1,12 +1,14 @@
 //! Work of a thread, whoever asks for it: users, a trace, or prompts.
 
-use crate::plan::{Prompt, Request};
+use super::load::Request;
+use super::prompts::Prompt;
 
 /// The work of a thread.
-#[derive(Debug)]
-pub(super) enum Work {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
     /// Serves a request, with the decisions made when a thread starts it.
     Serve {
+        /// The request.
         request: Request,
         /// Its context without the system prompt that it begins with, in tokens.
         context_tokens: u32,
@@ -17,6 +19,7 @@ pub(super) enum Work {
     },
     /// Reads or writes as a trace says.
     Operate {
+        /// The name of the object.
         key: String,
         /// The tokens of an object that is written; `None` if it is read.
         write_tokens: Option<u32>,
@@ -27,7 +30,7 @@ pub(super) enum Work {
 
 /// The answer to a thread that asks for something to do.
 #[derive(Debug)]
-pub(super) enum Next {
+pub enum Next {
     /// This, and when it was due in nanoseconds since the start.
     Take(Work, u64),
     /// The next is due at this time, in nanoseconds since the start.
