@@ -7,32 +7,6 @@ use stormlp_core::machine::{Drive, Link, SystemFacts};
 
 use super::schema::{BLANK, FieldKind, ROOT, SchemaField};
 
-/// Comments at fields that their name does not explain, by the end of their path.
-const NOTES: &[(&str, &str)] = &[
-    ("solution.submission_name", "the name of the system's folder and files"),
-    ("usable_capacity_tib", "TiB, fractions are allowed"),
-    ("int_client_store_tib", "TiB; leave out without storage in the clients"),
-    ("simultaneous_write", "true, false: by several hosts"),
-    ("simultaneous_read", "true, false: by several hosts"),
-    ("remap_time_in_seconds", "0 exactly where both are true"),
-    ("product_nodes", "storage nodes; leave out with local storage"),
-    ("product_switches", "inside the product; leave out without any, and in a cloud"),
-    ("total_rack_units", "of product nodes and switches; leave out in a cloud"),
-    ("rack_power_supplies", "leave out in a cloud, and unless each rack has one"),
-    ("clients.quantity", "this machine; the number of such clients"),
-    ("chassis.rack_units", "leave out in a cloud"),
-    ("chassis.power", "leave out in a cloud"),
-    ("product_switches.power", "leave out in a cloud"),
-    ("cpu_cores", "of all processors"),
-    ("memory_capacity", "GiB"),
-    ("networking", "leave out with local storage"),
-    ("speed", "Gbit/s"),
-    ("drives", "without boot drives; leave out without any"),
-    ("capacity_in_GB", "GB of 10^9 bytes"),
-    ("performance", "of the data sheet; leave out if unknown"),
-    ("configuration", "settings that are not the default"),
-];
-
 /// The draft, with comments at fields to fill in.
 pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     let mut lines = YamlLines(String::new());
@@ -48,7 +22,7 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     );
     lines.line(0, "# and line.");
     let known = json!({"system_under_test": {"clients": [client(facts)]}});
-    lines.section(0, "", ROOT, &known);
+    lines.section(0, &ROOT, &known);
     lines.0
 }
 
@@ -134,28 +108,29 @@ impl YamlLines {
     }
 
     /// The fields of a section with the `known` values.
-    fn section(&mut self, depth: usize, path: &str, fields: &[SchemaField], known: &Value) {
+    fn section(&mut self, depth: usize, fields: &[SchemaField], known: &Value) {
         for field in fields {
-            self.field(depth, field.name, &format!("{path}.{}", field.name), field, known);
+            self.field(depth, &field.name, field, known);
         }
     }
 
     /// A field under `key`, which is its name, after a dash where it is the first of a list's entry.
-    fn field(&mut self, depth: usize, key: &str, path: &str, field: &SchemaField, known: &Value) {
-        let known = known.get(field.name);
+    fn field(&mut self, depth: usize, key: &str, field: &SchemaField, known: &Value) {
+        let (known, note) = (known.get(&*field.name), &*field.note);
         if known.is_some_and(Value::is_null) {
             return;
         }
-        let note = NOTES.iter().find(|(end, _)| path.ends_with(&format!(".{end}")));
-        let note = note.map_or("", |(_, note)| note);
+        let note_or_words =
+            |kind: &FieldKind| if note.is_empty() { words(kind) } else { note.to_string() };
         match &field.kind {
-            FieldKind::Section(fields) | FieldKind::Loose(fields) => {
+            FieldKind::Section { fields, .. } => {
                 self.pair(depth, key, "", note);
-                self.section(depth + 1, path, fields, known.unwrap_or(&Value::Null));
+                self.section(depth + 1, fields, known.unwrap_or(&Value::Null));
             }
-            FieldKind::List {
-                of: FieldKind::Section(fields) | FieldKind::Loose(fields), ..
-            } => {
+            FieldKind::List { of, .. } => {
+                let FieldKind::Section { fields, .. } = &**of else {
+                    return self.pair(depth, key, &format!("[{BLANK}]"), &note_or_words(of));
+                };
                 let blank = [Value::Null];
                 let entries = known.and_then(Value::as_array).map_or(&blank[..], Vec::as_slice);
                 if entries.is_empty() {
@@ -163,29 +138,21 @@ impl YamlLines {
                 }
                 self.pair(depth, key, "", note);
                 for entry in entries {
-                    self.entry(depth + 1, path, fields, entry);
+                    self.entry(depth + 1, fields, entry);
                 }
-            }
-            FieldKind::List { of, .. } => {
-                let note = if note.is_empty() { words(of) } else { note.to_string() };
-                self.pair(depth, key, &format!("[{BLANK}]"), &note);
             }
             kind => match known {
                 Some(value) => self.pair(depth, key, &shown(kind, value), note),
-                None => {
-                    let note = if note.is_empty() { words(kind) } else { note.to_string() };
-                    self.pair(depth, key, BLANK, &note);
-                }
+                None => self.pair(depth, key, BLANK, &note_or_words(kind)),
             },
         }
     }
 
     /// An entry of a list: its first field follows the dash.
-    fn entry(&mut self, depth: usize, path: &str, fields: &[SchemaField], known: &Value) {
+    fn entry(&mut self, depth: usize, fields: &[SchemaField], known: &Value) {
         let Some((first, others)) = fields.split_first() else { return };
-        let place = format!("{path}.{}", first.name);
-        self.field(depth, &format!("- {}", first.name), &place, first, known);
-        self.section(depth + 1, path, others, known);
+        self.field(depth, &format!("- {}", first.name), first, known);
+        self.section(depth + 1, others, known);
     }
 }
 

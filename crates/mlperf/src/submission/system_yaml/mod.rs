@@ -59,7 +59,7 @@ pub fn faults(text: &str) -> Vec<YamlFault> {
         }
     };
     let mut walk = Checker { text, file: &file, faults: Vec::new() };
-    walk.section("", &file, ROOT, false);
+    walk.section("", &file, &ROOT, false);
     relations(&file["system_under_test"], &mut walk);
     walk.faults
 }
@@ -124,15 +124,16 @@ impl Checker<'_> {
                 Some(field) => self.value(&place, value, &field.kind),
                 None if is_loose || self.faults.len() >= MOST_FAULTS => {}
                 None => {
-                    let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
+                    let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
                     let message = unknown_among(&names, "a field of this section", &name);
                     self.fault(&place, true, message, false);
                 }
             }
         }
-        let is_missing = |field: &&SchemaField| field.required && !entries.contains_key(field.name);
+        let is_missing =
+            |field: &&SchemaField| field.required && !entries.contains_key(&*field.name);
         for field in fields.iter().filter(is_missing) {
-            self.fault(&below(path, field.name), true, "it is required".to_string(), true);
+            self.fault(&below(path, &field.name), true, "it is required".to_string(), true);
         }
     }
 
@@ -140,8 +141,9 @@ impl Checker<'_> {
         let blank = value.is_null() || value.as_str() == Some(BLANK);
         let is_text = |is: &dyn Fn(&str) -> bool| value.as_str().is_some_and(is);
         let (is_right, wanted) = match kind {
-            FieldKind::Section(fields) => return self.section(path, value, fields, false),
-            FieldKind::Loose(fields) => return self.section(path, value, fields, true),
+            FieldKind::Section { fields, is_loose } => {
+                return self.section(path, value, fields, *is_loose);
+            }
             FieldKind::List { least, of } => return self.list(path, value, *least, of),
             FieldKind::Text => (is_text(&|text| !blank && !text.is_empty()), "a text".to_string()),
             FieldKind::Bool => (truth(value).is_some(), "true or false".to_string()),
@@ -154,7 +156,8 @@ impl Checker<'_> {
                 "a number of TiB, 1 or more; fractions are allowed".to_string(),
             ),
             FieldKind::Choice(names) => {
-                (is_text(&|text| names.contains(&text)), format!("one of {}", names.join(", ")))
+                let is_right = is_text(&|text| names.iter().any(|name| name == text));
+                (is_right, format!("one of {}", names.join(", ")))
             }
         };
         let message = match blank {
