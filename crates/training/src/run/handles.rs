@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stormlp_transfer::FileId;
-use stormlp_transfer::storage::{Handle, Storage};
+use stormlp_transfer::storage::Handle;
 
 use super::machine::ReadRequest;
 use super::records::RecordTracker;
@@ -26,20 +26,13 @@ pub(super) struct Stream {
     pub(super) records: Mutex<Option<RecordTracker>>,
 }
 
-/// The open streams of a run, and the storage that holds their files.
-pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<Stream>>>, Arc<dyn Storage>);
+/// The open streams of a run.
+#[derive(Default)]
+pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<Stream>>>);
 
 impl Handles {
-    pub(super) fn on(storage: Arc<dyn Storage>) -> Self {
-        Self(Mutex::default(), storage)
-    }
-
     fn lock(&self) -> MutexGuard<'_, HashMap<StreamKey, Arc<Stream>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn storage(&self) -> &dyn Storage {
-        &*self.1
     }
 
     /// Returns the stream, opening it with `open` on first use. Only one read of a stream is in

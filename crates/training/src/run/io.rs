@@ -13,13 +13,15 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
+use stormlp_core::transport::Transport;
 use stormlp_dataset::format::{npy, npz};
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{self, Access, Handle, Kind, Storage};
 use stormlp_transfer::thread_group::guarded;
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
-    CompletedTransfer, Driver, FileId, FileRange, Slot, TransferError, TransferPath,
+    AcceleratorSet, CompletedTransfer, Driver, FileId, FileRange, PathBuffers, Slot, TransferError,
+    TransferPath,
 };
 
 use super::error::TrainError;
@@ -51,18 +53,18 @@ pub(super) struct IoTally {
     pub(super) registration: LatencyHistogram,
 }
 
-/// Settings of the I/O threads; the same for all.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct IoRules {
-    pub(super) kind: PathKind,
-    /// Chunks in flight per read.
-    pub(super) window: u32,
-    pub(super) chunk_bytes: u64,
-    /// Maximum files attached for streams.
-    pub(super) max_streams: usize,
+/// Configuration of the threads.
+#[derive(Clone)]
+pub(super) struct ThreadGroupSpec {
+    /// The storage that holds the files.
+    pub storage: Arc<dyn Storage>,
+    /// How the data is transferred.
+    pub transport: Transport,
+    /// The destinations, for paths that end in accelerator memory.
+    pub accelerators: AcceleratorSet,
     /// Objects of this size or more are asked for by HEAD before they are read, as v3.0's default
     /// client does, or for their checksums.
-    pub(super) head_from_bytes: Option<u64>,
+    pub head_from_bytes: Option<u64>,
 }
 
 /// A read in progress, with its dataset.
@@ -112,7 +114,7 @@ impl RunningJob {
 
 struct IoThread<'a> {
     index: usize,
-    rules: IoRules,
+    spec: &'a ThreadGroupSpec,
     /// A transfer's tag is the index of its read in `jobs`, and its chunk.
     driver: Driver<'a, (usize, Chunk)>,
     shared: &'a Shared,
@@ -131,21 +133,19 @@ struct IoThread<'a> {
 /// Main loop of an I/O thread. A panic ends the run, so that no accelerator waits for its reads
 /// forever.
 pub(super) fn run(
-    index: usize,
-    rules: IoRules,
-    open: impl FnOnce(&dyn Storage) -> Result<Box<dyn TransferPath>, TransferError>,
+    (index, buffers): (usize, PathBuffers),
+    spec: &ThreadGroupSpec,
     shared: &Arc<Shared>,
     handles: Arc<Handles>,
 ) -> IoTally {
-    let live = || live(index, rules, open, shared, handles);
+    let live = || live((index, buffers), spec, shared, handles);
     guarded(&format!("io-{index}"), live).unwrap_or_else(|panic| give_up(shared, panic.into()))
 }
 
 /// Sets up the path and works until the run ends.
 fn live(
-    index: usize,
-    rules: IoRules,
-    open: impl FnOnce(&dyn Storage) -> Result<Box<dyn TransferPath>, TransferError>,
+    (index, buffers): (usize, PathBuffers),
+    spec: &ThreadGroupSpec,
     shared: &Arc<Shared>,
     handles: Arc<Handles>,
 ) -> IoTally {
@@ -154,11 +154,14 @@ fn live(
         Err(error) => return give_up(shared, error.into()),
     };
     shared.register_io(index, Sleeper { thread: thread::current(), waker: Arc::clone(&waker) });
-    let path = match open(handles.storage()) {
+    let transport = &spec.transport;
+    let max_files = transport.queue_depth + transport.streams + 2;
+    let place = (index, buffers);
+    let path = match spec.accelerators.path(&*spec.storage, transport, place, max_files) {
         Ok(path) => path,
         Err(error) => return give_up(shared, error.into()),
     };
-    let mut io = IoThread::new(index, rules, path, shared, handles);
+    let mut io = IoThread::new(index, spec, path, shared, handles);
     match io.work(&waker) {
         Ok(()) => {}
         Err(error) => shared.fail(error),
@@ -175,7 +178,7 @@ fn give_up(shared: &Shared, error: TrainError) -> IoTally {
 impl<'a> IoThread<'a> {
     fn new(
         index: usize,
-        rules: IoRules,
+        spec: &'a ThreadGroupSpec,
         path: Box<dyn TransferPath>,
         shared: &'a Shared,
         handles: Arc<Handles>,
@@ -184,11 +187,11 @@ impl<'a> IoThread<'a> {
         let slots = driver.idle().len();
         Self {
             index,
-            rules,
+            spec,
             driver,
             shared,
             handles,
-            attached: Attached::new(rules.max_streams),
+            attached: Attached::new(spec.transport.streams),
             jobs: Vec::with_capacity(slots),
             wakeable: false,
             polls: 0,
@@ -206,7 +209,7 @@ impl<'a> IoThread<'a> {
         let wakeable = self.driver.wake_on(waker.as_fd());
         self.wakeable = wakeable?;
         loop {
-            let want = match (self.driver.has_room(), self.rules.kind) {
+            let want = match (self.driver.has_room(), self.spec.transport.path) {
                 (false, _) => 0,
                 (true, PathKind::Null) => NULL_READS_AT_ONCE,
                 (true, _) => 1,
@@ -229,7 +232,7 @@ impl<'a> IoThread<'a> {
     fn make(&mut self, source: &Arc<dyn Source>) -> Result<(), TrainError> {
         let mut taken = std::mem::take(&mut self.hands.taken);
         for request in taken.drain(..) {
-            if self.rules.kind == PathKind::Null {
+            if self.spec.transport.path == PathKind::Null {
                 self.make_nothing(request, source)?;
                 continue;
             }
@@ -259,7 +262,7 @@ impl<'a> IoThread<'a> {
             bytes += extent.bytes;
             let mut offset = extent.offset;
             while offset < end {
-                let expected = (end - offset).min(self.rules.chunk_bytes) as usize;
+                let expected = (end - offset).min(self.spec.transport.chunk_bytes) as usize;
                 let chunk = Chunk { offset, len: expected, expected };
                 self.move_nothing(file, chunk)?;
                 offset += expected as u64;
@@ -341,11 +344,11 @@ impl<'a> IoThread<'a> {
     /// Requests chunks of a read while there is room, and finishes it when all have arrived.
     fn feed(&mut self, index: usize) -> Result<(), TrainError> {
         let cut = Chunking {
-            chunk_bytes: self.rules.chunk_bytes,
-            direct: self.rules.kind.wants_direct(),
+            chunk_bytes: self.spec.transport.chunk_bytes,
+            direct: self.spec.transport.path.wants_direct(),
         };
         while let Some(running) = &mut self.jobs[index]
-            && running.job.flying < self.rules.window
+            && running.job.flying < self.spec.transport.window as u32
             && let Some(slot) = self.driver.take_slot()
         {
             let Some(chunk) = running.job.next_chunk(cut) else {
@@ -394,7 +397,7 @@ impl<'a> IoThread<'a> {
             return self.feed(index);
         }
         let misaligned =
-            self.rules.kind.wants_direct() && !(got as u64).is_multiple_of(DIRECT_ALIGN);
+            self.spec.transport.path.wants_direct() && !(got as u64).is_multiple_of(DIRECT_ALIGN);
         if got == 0 || misaligned {
             return Err(self.short(index, chunk.offset + got as u64));
         }
@@ -442,12 +445,12 @@ impl<'a> IoThread<'a> {
     /// Opens the file of a read, or reuses its open stream.
     fn open(&mut self, job: &mut Job, file: &DataFile) -> Result<(), TrainError> {
         let named = |source| TrainError::Read { path: file.path.clone(), source };
-        if self.rules.kind == PathKind::Null {
+        if self.spec.transport.path == PathKind::Null {
             job.file = Some(self.nothing()?);
             return Ok(());
         }
         if !job.is_stream() {
-            let opened = open_checked(self.handles.storage(), file, &self.rules)?;
+            let opened = open_checked(self.spec, file)?;
             job.file = Some(self.attach(job, opened).map_err(named)?);
             return Ok(());
         }
@@ -458,12 +461,10 @@ impl<'a> IoThread<'a> {
             let records = match &job.plan.reads {
                 Reads::Known { .. } => None,
                 Reads::Records { .. } if host_sees => Some(RecordTracker::scan(file)),
-                Reads::Records { .. } => {
-                    Some(RecordTracker::look_up(self.handles.storage(), file)?)
-                }
+                Reads::Records { .. } => Some(RecordTracker::look_up(&*self.spec.storage, file)?),
             };
             Ok::<_, TrainError>(Stream {
-                file: open_checked(self.handles.storage(), file, &self.rules)?,
+                file: open_checked(self.spec, file)?,
                 records: Mutex::new(records),
             })
         })?;
@@ -490,7 +491,7 @@ impl<'a> IoThread<'a> {
     /// Attaches the file of a read. Where that registers it with cuFile, the time is a separate
     /// figure, not the read's.
     fn attach(&mut self, job: &mut Job, file: Handle) -> Result<FileId, TransferError> {
-        if !self.rules.kind.needs_cufile() {
+        if !self.spec.transport.path.needs_cufile() {
             return self.driver.attach(file);
         }
         let began = self.shared.now();
@@ -506,7 +507,7 @@ impl<'a> IoThread<'a> {
         let Some(id) = job.file else {
             return Ok(());
         };
-        if self.rules.kind == PathKind::Null {
+        if self.spec.transport.path == PathKind::Null {
             return Ok(());
         }
         if job.is_stream() {
@@ -548,19 +549,16 @@ impl<'a> IoThread<'a> {
 /// Opens a file after checking that it is a regular file of unchanged length. The replies to an
 /// object's GETs tell its length, so that no request is needed before, unless the official client
 /// would, or its checksum is wanted.
-fn open_checked(
-    storage: &dyn Storage,
-    file: &DataFile,
-    rules: &IoRules,
-) -> Result<Handle, TrainError> {
+fn open_checked(spec: &ThreadGroupSpec, file: &DataFile) -> Result<Handle, TrainError> {
+    let (storage, path) = (&spec.storage, spec.transport.path);
     let named = |source| TrainError::Read { path: file.path.clone(), source };
     let other_length = |found_bytes: u64| TrainError::Length {
         path: file.path.clone(),
         expected_bytes: file.bytes,
         found_bytes,
     };
-    if rules.kind == PathKind::S3 {
-        if rules.head_from_bytes.is_none_or(|from| file.bytes < from) {
+    if path == PathKind::S3 {
+        if spec.head_from_bytes.is_none_or(|from| file.bytes < from) {
             return storage.known_object(&file.path, file.bytes).map_err(named);
         }
         let object = storage.handle(&file.path, Access::Read, false).map_err(named)?;
@@ -574,5 +572,5 @@ fn open_checked(
     if found.bytes != file.bytes || found.kind != Kind::File {
         return Err(other_length(found.bytes));
     }
-    storage.handle(&file.path, Access::Read, rules.kind.wants_direct()).map_err(named)
+    storage.handle(&file.path, Access::Read, path.wants_direct()).map_err(named)
 }

@@ -6,29 +6,15 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use stormlp_core::path::PathKind;
-use stormlp_core::transport::Transport;
 use stormlp_hosts::Group;
-use stormlp_transfer::storage::Storage;
 use stormlp_transfer::thread_group::{ThreadGroupError, guarded};
-use stormlp_transfer::{AcceleratorSet, Backing, DriverSet, evidence, timer};
+use stormlp_transfer::{Backing, DriverSet, evidence, timer};
 
 use super::error::TrainError;
 use super::handles::Handles;
-use super::io::{self, IoRules, IoTally};
+use super::io::{self, IoTally, ThreadGroupSpec};
 use super::machine::{Loader, Machine, Nanos};
 use super::shared::Shared;
-
-/// Configuration of the threads.
-pub struct ThreadGroupSpec {
-    /// The storage that holds the files.
-    pub storage: Arc<dyn Storage>,
-    /// How the data is transferred.
-    pub transport: Transport,
-    /// The destinations, for paths that end in accelerator memory.
-    pub accelerators: AcceleratorSet,
-    /// Objects of this size or more are asked for by HEAD before they are read.
-    pub head_from_bytes: Option<u64>,
-}
 
 /// The running threads.
 pub(super) struct ThreadGroup {
@@ -63,25 +49,14 @@ impl ThreadGroup {
             _ => DriverSet::counting_loads(transport.threads),
         };
         let shared = Shared::new(machine, drivers, group);
-        let handles = Arc::new(Handles::on(Arc::clone(&spec.storage)));
-        let rules = IoRules {
-            kind: transport.path,
-            window: transport.window as u32,
-            chunk_bytes: transport.chunk_bytes,
-            max_streams: transport.streams,
-            head_from_bytes: spec.head_from_bytes,
-        };
+        let handles = Arc::<Handles>::default();
         let mut io = Vec::with_capacity(transport.threads);
         for (index, buffers) in buffers.into_iter().enumerate() {
-            let (transport, accelerators) = (transport.clone(), spec.accelerators.clone());
-            let max_files = transport.queue_depth + transport.streams + 2;
-            let open = move |storage: &dyn Storage| {
-                accelerators.path(storage, &transport, (index, buffers), max_files)
-            };
             let (shared, handles) = (Arc::clone(&shared), Arc::clone(&handles));
+            let spec = spec.clone();
             let thread = thread::Builder::new()
                 .name(format!("io-{index}"))
-                .spawn(move || io::run(index, rules, open, &shared, handles))
+                .spawn(move || io::run((index, buffers), &spec, &shared, handles))
                 .map_err(ThreadGroupError::Start)?;
             io.push(thread);
         }

@@ -13,12 +13,13 @@ use stormlp_transfer::{Accelerator, AcceleratorSet, HostStandIn, engine};
 
 use super::error::TrainError;
 use super::io::IoTally;
+use super::io::ThreadGroupSpec;
 use super::machine::{
     BlockTally, ClientWork, Halt, Interleave, InterleaveConfig, Loader, Pace, PhaseSpec,
     ReadRequest, ReadResult, Share, Unit, Workers, WorkersConfig,
 };
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
-use super::thread_group::{ThreadGroup, ThreadGroupSpec};
+use super::thread_group::ThreadGroup;
 use stormlp_test_support::{Builder, SEAMS};
 
 const FILES: u64 = 12;
