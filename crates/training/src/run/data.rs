@@ -69,15 +69,6 @@ pub struct MissingDataset {
     words: [&'static str; 3],
 }
 
-/// A dataset to generate.
-struct NewData {
-    files: u64,
-    existing: Existing,
-    /// Whether it is small, made without being asked for.
-    starter: bool,
-    words: [&'static str; 3],
-}
-
 /// The location of the dataset, and whether stormlp may generate one there without being asked.
 struct DataPlace {
     folder: PathBuf,
@@ -94,31 +85,26 @@ impl DataPlace {
     }
 }
 
-/// The dataset to make in `folder`: the rest of the one that was `begun` there, a full one, or a
-/// starter set, which `workload` then describes.
+/// Lets `workload` describe the dataset to make in `folder`: the rest of the one that was `begun`
+/// there, a full one, or a starter set. Returns whether it is a starter set, and the words of
+/// [`MissingDataset`].
 fn to_begin(
     workload: &mut Workload,
     request: &TrainRequest,
     facts: &HostFacts,
     (begun, folder): (Option<&ManifestHead>, &Path),
-) -> Result<NewData, Failure> {
-    let (existing, starter) = (Existing::Resume, !request.is_full());
-    if let Some(head) = begun {
-        let words = ["an unfinished dataset", "at most ", ""];
-        return Ok(NewData { files: head.train_files, existing, starter: head.starter, words });
-    }
-    if request.is_full() {
-        let files = full_files(workload, request, facts)?;
-        return Ok(NewData {
-            files,
-            existing,
-            starter,
-            words: ["no dataset", "", "full dataset, "],
-        });
-    }
-    let files = request.files.map_or_else(|| starter::files(workload, request, folder), Ok)?;
-    starter::shape(workload, files);
-    Ok(NewData { files, existing, starter, words: ["no dataset", "", "starter dataset, "] })
+) -> Result<(bool, [&'static str; 3]), Failure> {
+    let (files, starter, words) = if let Some(head) = begun {
+        (head.train_files, head.starter, ["an unfinished dataset", "at most ", ""])
+    } else if request.is_full() {
+        (full_files(workload, request, facts)?, false, ["no dataset", "", "full dataset, "])
+    } else {
+        let files = request.files.map_or_else(|| starter::files(workload, request, folder), Ok)?;
+        starter::shape(workload, files);
+        (files, true, ["no dataset", "", "starter dataset, "])
+    };
+    workload.dataset.num_files_train = files;
+    Ok((starter, words))
 }
 
 /// Finds the dataset, or chooses a starter set, and checks it against the workload. No file is
@@ -153,12 +139,13 @@ pub fn find(
         if !may_generate {
             return Err(nothing_there(&place.folder, workload, &datagen));
         }
-        let new = to_begin(workload, request, facts, (begun.as_ref(), &place.folder))?;
+        let (starter, words) = to_begin(workload, request, facts, (begun.as_ref(), &place.folder))?;
         // Before anything is written to another folder.
         if let Some(warning) = place.unused.as_ref().filter(|_| !session.quiet) {
             session.say(format!("warning: {warning}"));
         }
-        let mut data = to_make(workload, new, profile, place.folder, session)?;
+        let mut data =
+            to_make(workload, (Existing::Resume, starter, words), profile, place.folder, session)?;
         data.inventory.direct = direct;
         data.warnings.extend(place.unused);
         return Ok(data);
@@ -184,17 +171,14 @@ pub fn find(
     })
 }
 
-/// The dataset that the workload now describes, with the files of `new`, to be generated if it fits
-/// in `folder`.
+/// The dataset that the workload now describes, to be generated if it fits in `folder`.
 fn to_make(
-    workload: &mut Workload,
-    new: NewData,
+    workload: &Workload,
+    (existing, starter, words): (Existing, bool, [&'static str; 3]),
     profile: Profile,
     folder: PathBuf,
     session: &Session,
 ) -> Result<Data, Failure> {
-    let NewData { files, existing, starter, words } = new;
-    workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, profile, &DatasetDefaults::default());
     generate::check_room(&*session.storage, &folder, &recipe).map_err(generation)?;
     let dataset = Dataset::new(recipe)?;

@@ -12,7 +12,7 @@ use stormlp_dataset::spec::{self, DatasetDefaults};
 use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::StorageRouter;
 
-use super::{Data, NewData, dataset, direct_support, place, scan, to_make};
+use super::{Data, dataset, direct_support, place, scan, to_make};
 
 /// Maximum size of a starter set.
 const MOST_BYTES: u64 = 10 << 30;
@@ -153,12 +153,8 @@ pub fn larger(
     }
     shape(workload, files);
     let direct = direct_support(workload, request, &place.folder, None);
-    let new = NewData {
-        files,
-        existing: Existing::Overwrite,
-        starter: true,
-        words: ["too small a starter dataset", "", "larger starter dataset, "],
-    };
+    let words = ["too small a starter dataset", "", "larger starter dataset, "];
+    let new = (Existing::Overwrite, true, words);
     let mut data = to_make(workload, new, profile, place.folder, session)?;
     data.inventory.direct = direct;
     Ok(Some(data))
