@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use stormlp_core::stop::StopToken;
 
 use crate::error::GroupError;
-use crate::rounds::{AT_BARRIER, Ask, Backend, EXCHANGING, Health, LibraryView, Rounds, Then};
+use crate::rounds::{AT_BARRIER, Ask, Backend, EXCHANGING, Health, LibraryView, Rounds};
 
 /// Timeout for a library to shut down; a lost host must not hold up the rest.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl CommThread {
     ///
     /// # Errors
     /// Why the library cannot be used.
-    pub(crate) fn start<B: Backend>(
+    pub(crate) fn start<B: Backend + 'static>(
         patience: Timeouts,
         stop: &StopToken,
         open: impl FnOnce() -> Result<B, String> + Send + 'static,
@@ -78,7 +78,7 @@ impl CommThread {
                     Err(why) => drop(told.send(Err(why))),
                     Ok(backend) => {
                         let _ = told.send(Ok(backend.seen()));
-                        Rounds::new(backend, of_thread).serve(&asked);
+                        Rounds::new(Box::new(backend), of_thread).serve(&asked);
                     }
                 }
             })
@@ -129,15 +129,16 @@ impl CommThread {
     }
 
     pub(crate) fn barrier(&self) -> Result<(), GroupError> {
-        self.ask_and_wait(AT_BARRIER, Ask::Barrier)
+        self.ask_and_wait(AT_BARRIER, Rounds::barrier)
     }
 
     pub(crate) fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
-        self.ask_and_wait(EXCHANGING, |then| Ask::Gather(bytes.to_vec(), then))
+        let bytes = bytes.to_vec();
+        self.ask_and_wait(EXCHANGING, move |rounds| rounds.gather(&bytes))
     }
 
     pub(crate) fn barriers(&self, count: u32) -> Result<Vec<Duration>, GroupError> {
-        self.ask_and_wait(AT_BARRIER, |then| Ask::Barriers(count, then))
+        self.ask_and_wait(AT_BARRIER, move |rounds| rounds.barriers(count))
     }
 
     /// Whether hosts currently exchange heartbeats.
@@ -160,7 +161,7 @@ impl CommThread {
 
     pub(crate) fn leave(&self) {
         let (told, over) = mpsc::channel();
-        self.ask(Ask::Leave(told));
+        self.ask(AT_BARRIER, Rounds::leave, move |went| drop(told.send(went)));
         while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
             if self.overdue(FAREWELL).is_some() {
                 return;
@@ -178,34 +179,36 @@ impl CommThread {
         };
         self.health.break_off(lost(AT_BARRIER, "this host ends the run"));
         let (told, over) = mpsc::channel();
-        self.ask(Ask::Abort(code, told));
+        let abort = move |rounds: &mut Rounds| {
+            rounds.abort(code);
+            Ok(())
+        };
+        self.ask(AT_BARRIER, abort, move |went| drop(told.send(went)));
         let _ = over.recv_timeout(limit);
     }
 
-    /// Sends a request to the thread.
-    pub(crate) fn ask(&self, ask: Ask) {
+    /// Has the thread do `work`, and pass the result to `then`.
+    pub(crate) fn ask<T: 'static>(
+        &self,
+        during: &'static str,
+        work: impl FnOnce(&mut Rounds) -> Result<T, GroupError> + Send + 'static,
+        then: impl FnOnce(Result<T, GroupError>) + Send + 'static,
+    ) {
+        let ended = move || Err(lost(during, "the thread that talks to the library has ended"));
+        let ask: Ask = Box::new(move |rounds| then(rounds.map_or_else(ended, work)));
         let asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-        let Err(mpsc::SendError(ask)) = asks.send(ask) else {
-            return;
-        };
-        let why = "the thread that talks to the library has ended";
-        match ask {
-            Ask::Barrier(then) => then(Err(lost(AT_BARRIER, why))),
-            Ask::Gather(_, then) => then(Err(lost(EXCHANGING, why))),
-            Ask::Barriers(_, then) => then(Err(lost(AT_BARRIER, why))),
-            Ask::Step { then, .. } => then(Err(lost(AT_BARRIER, why))),
-            Ask::Edge(then) => then(Err(lost(AT_BARRIER, why))),
-            Ask::Work(_) | Ask::Leave(_) | Ask::Abort(..) => {}
+        if let Err(mpsc::SendError(ask)) = asks.send(ask) {
+            ask(None);
         }
     }
 
     fn ask_and_wait<T: Send + 'static>(
         &self,
         during: &'static str,
-        ask: impl FnOnce(Then<T>) -> Ask,
+        work: impl FnOnce(&mut Rounds) -> Result<T, GroupError> + Send + 'static,
     ) -> Result<T, GroupError> {
         let (told, answer) = mpsc::channel();
-        self.ask(ask(Box::new(move |went| drop(told.send(went)))));
+        self.ask(during, work, move |went| drop(told.send(went)));
         self.await_answer(during, &answer)
     }
 
@@ -322,15 +325,26 @@ mod tests {
         (0..size).map(one).collect()
     }
 
-    fn step(next: Next, then: Then<Option<Duration>>) -> Ask {
-        Ask::Step { came: Instant::now(), next, then }
+    /// Asks for `work` and returns a receiver for its result.
+    fn asked<T: Send + 'static>(
+        engine: &CommThread,
+        work: impl FnOnce(&mut Rounds) -> Result<T, GroupError> + Send + 'static,
+    ) -> Receiver<Result<T, GroupError>> {
+        let (told, answer) = mpsc::channel();
+        engine.ask(AT_BARRIER, work, move |went| drop(told.send(went)));
+        answer
     }
 
-    /// Runs an asynchronous request and returns a receiver for its result.
-    fn asked<T: Send + 'static>(ask: impl FnOnce(Then<T>)) -> Receiver<Result<T, GroupError>> {
-        let (told, answer) = mpsc::channel();
-        ask(Box::new(move |went| drop(told.send(went))));
-        answer
+    fn step(engine: &CommThread, next: Next) -> Receiver<Result<Option<Duration>, GroupError>> {
+        let came = Instant::now();
+        asked(engine, move |rounds| rounds.step(came, next))
+    }
+
+    fn begin(engine: &CommThread, work: CommonWork) {
+        asked(engine, move |rounds| {
+            rounds.begin(work);
+            Ok(())
+        });
     }
 
     #[test]
@@ -356,7 +370,7 @@ mod tests {
     fn a_silent_host_ends_the_wait() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, Duration::from_millis(1500));
-        let first = asked(|then| engines[1].ask(Ask::Barrier(then)));
+        let first = asked(&engines[1], Rounds::barrier);
         engines[0].barrier().unwrap();
         first.recv().unwrap().unwrap();
         engines[0].call_them(vec!["one".to_string(), "other".to_string()]);
@@ -371,7 +385,7 @@ mod tests {
     fn a_stop_ends_the_wait_for_a_silent_host_before_its_time_is_up() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, LONG * 10);
-        let first = asked(|then| engines[1].ask(Ask::Barrier(then)));
+        let first = asked(&engines[1], Rounds::barrier);
         engines[0].barrier().unwrap();
         first.recv().unwrap().unwrap();
         place.state.lock().unwrap().frozen.push(1);
@@ -390,22 +404,23 @@ mod tests {
         for engine in &engines {
             let (told, sender) = (Arc::clone(&told), stopped.0.clone());
             let is_first = engine.seen().rank == 0;
-            engine.ask(Ask::Work(CommonWork {
+            let work = CommonWork {
                 is_stopped: Box::new(move || is_first && told.load(Ordering::Relaxed)),
                 stop: Box::new(move || sender.send(()).unwrap()),
-            }));
+            };
+            begin(engine, work);
         }
         // One is waiting for the other in a step when it happens.
-        let step = asked(|then| engines[1].ask(step(Next::Step, then)));
+        let step = step(&engines[1], Next::Step);
         assert_eq!(step.recv_timeout(LOOK * 10).ok(), None);
         told.store(true, Ordering::Relaxed);
         assert_eq!(step.recv().unwrap(), Ok(None));
-        let edges = engines.iter().map(|engine| asked(|then| engine.ask(Ask::Edge(then))));
+        let edges = engines.iter().map(|engine| asked(engine, Rounds::edge));
         for edge in edges {
             assert_eq!(edge.recv().unwrap(), Ok(true));
         }
         assert_eq!(stopped.1.try_iter().count(), 2);
-        let edge = asked(|then| engines[0].ask(Ask::Edge(then)));
+        let edge = asked(&engines[0], Rounds::edge);
         assert_eq!(edge.recv().unwrap(), Ok(false), "it is reported once");
     }
 
@@ -415,22 +430,23 @@ mod tests {
         let heard = Arc::new((Mutex::new(0), Condvar::new()));
         for engine in &engines {
             let heard = Arc::clone(&heard);
-            engine.ask(Ask::Work(CommonWork {
+            let work = CommonWork {
                 is_stopped: Box::new(|| true),
                 stop: Box::new(move || {
                     *heard.0.lock().unwrap() += 1;
                     heard.1.notify_all();
                 }),
-            }));
+            };
+            begin(engine, work);
         }
         let all = heard.0.lock().unwrap();
         drop(heard.1.wait_while(all, |count| *count < 2).unwrap());
         // One continues at once, the other reaches a step before it looks.
-        assert_eq!(asked(|then| engines[0].ask(Ask::Edge(then))).recv().unwrap(), Ok(true));
-        let gather = asked(|then| engines[0].ask(Ask::Gather(vec![0], then)));
-        let step = asked(|then| engines[1].ask(step(Next::Step, then)));
+        assert_eq!(asked(&engines[0], Rounds::edge).recv().unwrap(), Ok(true));
+        let gather = asked(&engines[0], |rounds| rounds.gather(&[0]));
+        let step = step(&engines[1], Next::Step);
         assert_eq!(step.recv().unwrap(), Ok(None));
-        assert_eq!(asked(|then| engines[1].ask(Ask::Edge(then))).recv().unwrap(), Ok(true));
+        assert_eq!(asked(&engines[1], Rounds::edge).recv().unwrap(), Ok(true));
         engines[1].all_gather(&[1]).unwrap();
         assert_eq!(gather.recv().unwrap().unwrap(), [[0], [1]]);
     }
@@ -450,8 +466,7 @@ mod tests {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, LONG);
         let steps = |next| {
-            let steps: Vec<_> =
-                engines.iter().map(|engine| asked(|then| engine.ask(step(next, then)))).collect();
+            let steps: Vec<_> = engines.iter().map(|engine| step(engine, next)).collect();
             for step in steps {
                 assert!(step.recv().unwrap().unwrap().is_some());
             }
@@ -469,7 +484,7 @@ mod tests {
             thread::sleep(LOOK);
         }
         let around: Vec<_> =
-            engines.iter().map(|engine| asked(|then| engine.ask(Ask::Barriers(3, then)))).collect();
+            engines.iter().map(|engine| asked(engine, |rounds| rounds.barriers(3))).collect();
         for around in around {
             assert_eq!(around.recv().unwrap().unwrap().len(), 3);
         }
@@ -478,8 +493,8 @@ mod tests {
     #[test]
     fn hosts_at_different_points_fail_instead_of_waiting_forever() {
         let engines = start(&Arc::default(), 2, LONG);
-        let barrier = asked(|then| engines[0].ask(Ask::Barrier(then)));
-        let gather = asked(|then| engines[1].ask(Ask::Gather(vec![1], then)));
+        let barrier = asked(&engines[0], Rounds::barrier);
+        let gather = asked(&engines[1], |rounds| rounds.gather(&[1]));
         let (one, other) = (barrier.recv().unwrap(), gather.recv().unwrap());
         assert!(matches!(one, Err(GroupError::Lost { .. })), "{one:?}");
         assert!(matches!(other, Err(GroupError::Lost { .. })), "{other:?}");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::CommThread;
 use crate::error::GroupError;
-use crate::rounds::{Ask, CommonWork, LibraryView, Next};
+use crate::rounds::{AT_BARRIER, CommonWork, EXCHANGING, LibraryView, Next, Rounds};
 
 /// The processes of a run; each stands for a host.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Group {
     pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(())),
-            Some(engine) => engine.ask(Ask::Barrier(Box::new(then))),
+            Some(engine) => engine.ask(AT_BARRIER, Rounds::barrier, then),
         }
     }
 
@@ -92,7 +92,7 @@ impl Group {
             None => then(Ok(Some(Duration::ZERO))),
             Some(engine) => {
                 let came = Instant::now();
-                engine.ask(Ask::Step { came, next, then: Box::new(then) });
+                engine.ask(AT_BARRIER, move |rounds| rounds.step(came, next), then);
             }
         }
     }
@@ -105,8 +105,12 @@ impl Group {
         stop: impl Fn() + Send + 'static,
     ) {
         if let Some(engine) = &self.engine {
-            let (is_stopped, stop) = (Box::new(is_stopped), Box::new(stop));
-            engine.ask(Ask::Work(CommonWork { is_stopped, stop }));
+            let work = CommonWork { is_stopped: Box::new(is_stopped), stop: Box::new(stop) };
+            let begin = move |rounds: &mut Rounds| {
+                rounds.begin(work);
+                Ok(())
+            };
+            engine.ask(AT_BARRIER, begin, drop);
         }
     }
 
@@ -115,7 +119,7 @@ impl Group {
     pub fn edge_then(&self, then: impl FnOnce(Result<bool, GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(false)),
-            Some(engine) => engine.ask(Ask::Edge(Box::new(then))),
+            Some(engine) => engine.ask(AT_BARRIER, Rounds::edge, then),
         }
     }
 
@@ -144,7 +148,7 @@ impl Group {
     ) {
         match &self.engine {
             None => then(Ok(vec![bytes])),
-            Some(engine) => engine.ask(Ask::Gather(bytes, Box::new(then))),
+            Some(engine) => engine.ask(EXCHANGING, move |rounds| rounds.gather(&bytes), then),
         }
     }
 

@@ -9,11 +9,9 @@
 //! not exchange heartbeats ([`Next::Step`]), unless one of them may have more to do in between
 //! ([`Next::Work`]).
 
-use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,32 +69,8 @@ pub(crate) struct CommonWork {
     pub(crate) stop: Box<dyn Fn() + Send>,
 }
 
-impl fmt::Debug for CommonWork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Work")
-    }
-}
-
-pub(crate) type Then<T> = Box<dyn FnOnce(Result<T, GroupError>) + Send>;
-
-/// Requests to the thread.
-pub(crate) enum Ask {
-    Barrier(Then<()>),
-    Gather(Vec<u8>, Then<Vec<Vec<u8>>>),
-    /// This many consecutive barriers.
-    Barriers(u32, Then<Vec<Duration>>),
-    /// The barrier of a step; it yields `None` if a host was interrupted in the meantime.
-    Step {
-        came: Instant,
-        next: Next,
-        then: Then<Option<Duration>>,
-    },
-    Work(CommonWork),
-    /// The end of the work; yields whether one was interrupted.
-    Edge(Then<bool>),
-    Leave(Sender<()>),
-    Abort(u8, Sender<()>),
-}
+/// A request to the thread; gets `None` once that has ended.
+pub(crate) type Ask = Box<dyn FnOnce(Option<&mut Rounds>) + Send>;
 
 /// A host's message in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,25 +185,27 @@ impl Health {
 }
 
 /// The thread's state, with its library.
-pub(crate) struct Rounds<B> {
-    backend: B,
+pub(crate) struct Rounds {
+    backend: Box<dyn Backend>,
     health: Arc<Health>,
     work: Option<CommonWork>,
     /// Whether all have learned of a stop that has not yet been reported on this host.
     told: bool,
+    /// Whether this host has left, or has aborted all.
+    is_over: bool,
 }
 
-impl<B: Backend> Rounds<B> {
-    pub(crate) fn new(backend: B, health: Arc<Health>) -> Self {
-        Self { backend, health, work: None, told: false }
+impl Rounds {
+    pub(crate) fn new(backend: Box<dyn Backend>, health: Arc<Health>) -> Self {
+        Self { backend, health, work: None, told: false, is_over: false }
     }
 
     /// Serves requests until asked to leave.
     pub(crate) fn serve(mut self, asked: &Receiver<Ask>) {
-        while let Some(ask) = self.next(asked) {
-            if self.answer(ask).is_break() {
-                return;
-            }
+        while !self.is_over
+            && let Some(ask) = self.next(asked)
+        {
+            ask(Some(&mut self));
         }
     }
 
@@ -248,42 +224,31 @@ impl<B: Backend> Rounds<B> {
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> ControlFlow<()> {
-        match ask {
-            Ask::Barrier(then) => then(self.barrier()),
-            Ask::Gather(bytes, then) => then(self.gather(&bytes)),
-            Ask::Barriers(count, then) => then(self.barriers(count)),
-            Ask::Step { came, next, then } => then(self.step(came, next)),
-            Ask::Work(work) => self.begin(work),
-            Ask::Edge(then) => then(self.edge()),
-            Ask::Leave(told) => {
-                if self.agree(Word::Leaves).is_ok() {
-                    self.health.begin();
-                    self.backend.leave();
-                }
-                let _ = told.send(());
-                return ControlFlow::Break(());
-            }
-            Ask::Abort(code, told) => {
-                self.backend.abort(code);
-                let _ = told.send(());
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
+    pub(crate) fn leave(&mut self) -> Result<(), GroupError> {
+        self.is_over = true;
+        self.agree(Word::Leaves)?;
+        self.health.begin();
+        self.backend.leave();
+        Ok(())
     }
 
-    fn barrier(&mut self) -> Result<(), GroupError> {
+    pub(crate) fn abort(&mut self, code: u8) {
+        self.is_over = true;
+        self.backend.abort(code);
+    }
+
+    pub(crate) fn barrier(&mut self) -> Result<(), GroupError> {
         self.agree(Word::Barrier)?;
-        self.call(AT_BARRIER, B::barrier)
+        self.call(AT_BARRIER, |backend| backend.barrier())
     }
 
-    fn gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
+    pub(crate) fn gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
         self.agree(Word::Gather).map_err(|error| error.during(EXCHANGING))?;
         self.call(EXCHANGING, |backend| backend.all_gather(bytes))
     }
 
-    fn barriers(&mut self, count: u32) -> Result<Vec<Duration>, GroupError> {
+    /// How long this many consecutive barriers took.
+    pub(crate) fn barriers(&mut self, count: u32) -> Result<Vec<Duration>, GroupError> {
         self.agree(Word::Barriers)?;
         self.call(AT_BARRIER, |backend| {
             // Lines the processes up for a common start.
@@ -297,21 +262,26 @@ impl<B: Backend> Rounds<B> {
         })
     }
 
-    /// How long the step's barrier kept this host waiting; `None` if a host was interrupted.
-    fn step(&mut self, came: Instant, next: Next) -> Result<Option<Duration>, GroupError> {
+    /// How long the step's barrier kept this host waiting; `None` if a host was interrupted in the
+    /// meantime.
+    pub(crate) fn step(
+        &mut self,
+        came: Instant,
+        next: Next,
+    ) -> Result<Option<Duration>, GroupError> {
         let came = match self.health.is_in_rounds() {
             true if self.agree(Word::Step)? => return Ok(None),
             true => came,
             false => Instant::now(),
         };
-        self.call(AT_BARRIER, B::barrier)?;
+        self.call(AT_BARRIER, |backend| backend.barrier())?;
         let waited = came.elapsed();
         let in_rounds = next == Next::Work;
         self.health.in_rounds.store(in_rounds, Ordering::Relaxed);
         Ok(Some(waited))
     }
 
-    fn begin(&mut self, work: CommonWork) {
+    pub(crate) fn begin(&mut self, work: CommonWork) {
         match self.told {
             // The other hosts were faster.
             true => (work.stop)(),
@@ -319,7 +289,8 @@ impl<B: Backend> Rounds<B> {
         }
     }
 
-    fn edge(&mut self) -> Result<bool, GroupError> {
+    /// The end of the work; returns whether a host was interrupted.
+    pub(crate) fn edge(&mut self) -> Result<bool, GroupError> {
         let stopped = match (self.told, &self.work) {
             (true, _) => true,
             // No heartbeats between steps.
@@ -374,13 +345,13 @@ impl<B: Backend> Rounds<B> {
     fn call<T>(
         &mut self,
         during: &'static str,
-        call: impl FnOnce(&mut B) -> Result<T, String>,
+        call: impl FnOnce(&mut dyn Backend) -> Result<T, String>,
     ) -> Result<T, GroupError> {
         if let Some(error) = self.health.broken() {
             return Err(error);
         }
         self.health.begin();
-        let went = call(&mut self.backend);
+        let went = call(&mut *self.backend);
         self.health.end();
         match went {
             Ok(value) => {
