@@ -4,13 +4,15 @@
 //! The numbers are drawn from 0 to 254, like DLIO's. The number of digits of each follows from its
 //! column, in the proportions of a uniform draw, so that the file size is known beforehand.
 
+use std::iter;
+
 use super::bytes::ReadAt;
 use super::error::FormatError;
-use super::framed::{self, Piece, Pieces};
+use super::framed::Framer;
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
-use crate::content::{BLOCK_BYTES, FileContent};
+use crate::content::BLOCK_BYTES;
 
 /// Tables of numbers.
 #[derive(Debug, Clone, Copy)]
@@ -78,66 +80,34 @@ impl Format for Csv {
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         total_payload(file)?;
-        let mut table = CsvTable {
-            columns: file.shape.bytes(),
-            rows: file.samples,
-            content: file.content,
-            row: None,
-            column: 0,
-            block: 0,
-        };
-        framed::write(&mut table, file.content, sink)
+        let columns = file.shape.bytes();
+        let (mut block, mut random) = (0, [0; BLOCK_BYTES]);
+        let mut out = Framer::new(file.content, sink);
+        // The header has no index.
+        for row in iter::once(None).chain((0..file.samples).map(Some)) {
+            let mut text = row.map_or_else(String::new, |row| row.to_string());
+            // As many numbers as there are bytes in a block of content.
+            for first in (0..columns).step_by(BLOCK_BYTES) {
+                if row.is_some() {
+                    file.content.fill(block, &mut random);
+                    block += 1;
+                }
+                for (column, random) in (first..columns).zip(random) {
+                    let number = row.map_or(column, |_| number(column, random));
+                    text.push(',');
+                    text.push_str(&number.to_string());
+                }
+                out.literal(text.as_bytes())?;
+                text.clear();
+            }
+            out.literal(b"\n")?;
+        }
+        out.end(Finish::default())
     }
 
     /// The number of rows is unknown without reading the whole text.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         one_sample(name, source)
-    }
-}
-
-/// State of a table being written.
-struct CsvTable {
-    columns: u64,
-    rows: u64,
-    content: FileContent,
-    /// `None` while in the header.
-    row: Option<u64>,
-    column: u64,
-    /// The next block of content.
-    block: u64,
-}
-
-impl Pieces for CsvTable {
-    /// As many numbers as there are bytes in a block of content.
-    fn next_piece(&mut self) -> Option<Piece> {
-        if self.row == Some(self.rows) {
-            return None;
-        }
-        let mut random = [0; BLOCK_BYTES];
-        let mut text = String::new();
-        if let Some(row) = self.row {
-            self.content.fill(self.block, &mut random);
-            self.block += 1;
-            if self.column == 0 {
-                text = row.to_string();
-            }
-        }
-        let columns = self.column..self.columns;
-        for (column, random) in columns.zip(random) {
-            let number = match self.row {
-                None => column,
-                Some(_) => number(column, random),
-            };
-            text.push(',');
-            text.push_str(&number.to_string());
-            self.column = column + 1;
-        }
-        if self.column == self.columns {
-            text.push('\n');
-            self.column = 0;
-            self.row = Some(self.row.map_or(0, |row| row + 1));
-        }
-        Some(Piece::Literal(text.into_bytes()))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::bytes::{ByteWindow, ReadAt, Span, read_span};
 use super::error::FormatError;
-use super::framed::{self, Piece};
+use super::framed::Framer;
 use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans, total_payload};
 use crate::sizes::SampleShape;
 
@@ -133,10 +133,11 @@ impl Format for Hdf5 {
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let payload = total_payload(file)?;
         let labels = vec![0; (file.samples * LABEL_BYTES) as usize];
-        let mut pieces =
-            [Piece::Literal(head(file, payload)), Piece::Content(payload), Piece::Literal(labels)]
-                .into_iter();
-        framed::write(&mut pieces, file.content, sink)
+        let mut out = Framer::new(file.content, sink);
+        out.literal(&head(file, payload))?;
+        out.content(payload, |_| {})?;
+        out.literal(&labels)?;
+        out.end(Finish::default())
     }
 
     /// Reads the object header of `records`: the number of samples, and whether they are at the

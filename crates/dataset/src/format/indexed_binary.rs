@@ -6,7 +6,7 @@
 
 use super::bytes::{ByteWindow, ReadAt, Span, read_span};
 use super::error::FormatError;
-use super::framed::{self, Piece};
+use super::framed::Framer;
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, SideFile, SidePlace, Spans,
     total_payload,
@@ -35,15 +35,15 @@ impl Format for IndexedBinary {
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        let mut pieces = [Piece::Content(total_payload(file)?)].into_iter();
-        let finish = framed::write(&mut pieces, file.content, sink)?;
+        let mut out = Framer::new(file.content, sink);
+        out.content(total_payload(file)?, |_| {})?;
         let bytes = file.shape.bytes();
-        Ok(Finish {
+        out.end(Finish {
             side_files: vec![
                 index_file(OFFSETS_SUFFIX, file.samples, |sample| sample * bytes),
                 index_file(SIZES_SUFFIX, file.samples, |_| bytes),
             ],
-            ..finish
+            ..Finish::default()
         })
     }
 

@@ -5,11 +5,9 @@
 //! the file like any image: Pillow parses the header, then passes the decoder successive 64 KiB
 //! blocks until the last scan. The pixel values do not matter to DLIO, which discards them.
 
-use std::iter;
-
 use super::bytes::ReadAt;
 use super::error::FormatError;
-use super::framed::{self, Piece};
+use super::framed::Framer;
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
@@ -39,7 +37,6 @@ const TAIL: [&[u8]; 3] = [
 const MOST_COMMENT: u64 = 65_533;
 /// Marker and length of a comment.
 const COMMENT_HEAD: u64 = 4;
-const FULL_COMMENT: u64 = COMMENT_HEAD + MOST_COMMENT;
 
 /// Size of the smallest file.
 fn smallest() -> u64 {
@@ -54,20 +51,20 @@ impl Format for Jpeg {
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        let filler = total_payload(file)?.saturating_sub(smallest());
-        let (full, rest) = (filler / FULL_COMMENT, filler % FULL_COMMENT);
-        let last = rest.checked_sub(COMMENT_HEAD);
-        // Too few bytes for a comment: a marker may be preceded by any number of these.
-        let fill = if last.is_none() { rest } else { 0 };
-        let contents = (0..full).map(|_| MOST_COMMENT).chain(last);
-        let comments = contents.flat_map(|bytes| {
+        let mut filler = total_payload(file)?.saturating_sub(smallest());
+        let mut out = Framer::new(file.content, sink);
+        out.literal(&HEAD.concat())?;
+        while filler >= COMMENT_HEAD {
+            let bytes = (filler - COMMENT_HEAD).min(MOST_COMMENT);
             let [high, low] = (bytes as u16 + 2).to_be_bytes();
-            [Piece::Literal(vec![0xff, 0xfe, high, low]), Piece::Content(bytes)]
-        });
-        let tail = [vec![0xff; fill as usize], TAIL.concat()].concat();
-        let head = iter::once(Piece::Literal(HEAD.concat()));
-        let mut pieces = head.chain(comments).chain([Piece::Literal(tail)]);
-        framed::write(&mut pieces, file.content, sink)
+            out.literal(&[0xff, 0xfe, high, low])?;
+            out.content(bytes, |_| {})?;
+            filler -= COMMENT_HEAD + bytes;
+        }
+        // Too few bytes for a comment: a marker may be preceded by any number of these.
+        out.literal(&vec![0xff; filler as usize])?;
+        out.literal(&TAIL.concat())?;
+        out.end(Finish::default())
     }
 
     /// Any file is one sample: v3.0's DLIO also uses this name for raw bytes, and reads whole

@@ -4,7 +4,7 @@
 
 use super::bytes::{ByteWindow, ReadAt, Span, read_span};
 use super::error::FormatError;
-use super::framed::{self, Piece};
+use super::framed::Framer;
 use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -170,8 +170,10 @@ impl Format for Npy {
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let header = header(descr(file.shape.element_bytes)?, &array_shape(file));
         let array = super::total_payload(file)?;
-        let mut pieces = [Piece::Literal(header), Piece::Content(array)].into_iter();
-        framed::write(&mut pieces, file.content, sink)
+        let mut out = Framer::new(file.content, sink);
+        out.literal(&header)?;
+        out.content(array, |_| {})?;
+        out.end(Finish::default())
     }
 
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {

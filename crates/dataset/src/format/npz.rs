@@ -10,7 +10,7 @@ use crc_fast::{CrcAlgorithm, Digest, checksum};
 
 use super::bytes::ReadAt;
 use super::error::FormatError;
-use super::framed::{self, Piece, Pieces};
+use super::framed::Framer;
 use super::npz_read::{
     self, CENTRAL_BYTES, CENTRAL_SIGNATURE, END_BYTES, END_SIGNATURE, END64_BYTES, END64_SIGNATURE,
     LOCAL_BYTES, LOCAL_SIGNATURE, LOCATOR64_BYTES, LOCATOR64_SIGNATURE,
@@ -38,7 +38,6 @@ const ATTRIBUTES: u32 = 0o600 << 16;
 pub struct Npz;
 
 /// One member while it is being written.
-#[derive(Clone)]
 struct NpzEntry {
     name: &'static str,
     crc: u32,
@@ -167,10 +166,6 @@ impl Plan {
         Ok(Self { descr, shape, array_bytes, samples: file.samples, x, y })
     }
 
-    fn array_header(&self) -> Vec<u8> {
-        npy::header(self.descr, &self.shape)
-    }
-
     /// The labels member, all zero.
     fn labels(&self) -> Vec<u8> {
         let mut labels = npy::header(LABEL_DESCR, &[self.samples]);
@@ -190,70 +185,6 @@ fn crc32(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
 }
 
-/// The pieces in file order.
-#[derive(Clone, Copy, PartialEq)]
-enum NpzPart {
-    Header,
-    Array,
-    Rest,
-    End,
-}
-
-struct NpzPieces {
-    plan: Plan,
-    digest: Digest,
-    next: NpzPart,
-}
-
-impl NpzPieces {
-    /// Everything after the samples: the labels, and the directory with both checksums.
-    fn rest(&self) -> Vec<u8> {
-        let labels = self.plan.labels();
-        let x = NpzEntry { crc: self.digest.finalize() as u32, ..self.plan.x.clone() };
-        let y = NpzEntry { crc: crc32(&labels), ..self.plan.y.clone() };
-        let mut bytes = y.local_header();
-        bytes.extend_from_slice(&labels);
-        let offset = y.end();
-        bytes.extend_from_slice(&directory(&[x, y], offset));
-        bytes
-    }
-}
-
-impl Pieces for NpzPieces {
-    fn next_piece(&mut self) -> Option<Piece> {
-        let piece = match self.next {
-            NpzPart::Header => {
-                let mut bytes = self.plan.x.local_header();
-                bytes.extend_from_slice(&self.plan.array_header());
-                self.next = NpzPart::Array;
-                Piece::Literal(bytes)
-            }
-            NpzPart::Array => {
-                self.next = NpzPart::Rest;
-                Piece::Content(self.plan.array_bytes)
-            }
-            NpzPart::Rest => {
-                self.next = NpzPart::End;
-                Piece::Literal(self.rest())
-            }
-            NpzPart::End => return None,
-        };
-        Some(piece)
-    }
-
-    fn content(&mut self, bytes: &[u8]) {
-        self.digest.update(bytes);
-    }
-
-    fn finish(&mut self) -> Finish {
-        let crc = Patch {
-            offset: CRC_OFFSET,
-            bytes: (self.digest.finalize() as u32).to_le_bytes().to_vec(),
-        };
-        Finish { patches: vec![crc], side_files: Vec::new() }
-    }
-}
-
 impl Format for Npz {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
         Plan::new(file).ok().map(|plan| plan.file_bytes())
@@ -261,10 +192,22 @@ impl Format for Npz {
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let plan = Plan::new(file)?;
+        let header = npy::header(plan.descr, &plan.shape);
         let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
-        digest.update(&plan.array_header());
-        let mut pieces = NpzPieces { plan, digest, next: NpzPart::Header };
-        framed::write(&mut pieces, file.content, sink)
+        digest.update(&header);
+        let mut out = Framer::new(file.content, sink);
+        out.literal(&plan.x.local_header())?;
+        out.literal(&header)?;
+        out.content(plan.array_bytes, |bytes| digest.update(bytes))?;
+        let labels = plan.labels();
+        let x = NpzEntry { crc: digest.finalize() as u32, ..plan.x };
+        let y = NpzEntry { crc: crc32(&labels), ..plan.y };
+        out.literal(&y.local_header())?;
+        out.literal(&labels)?;
+        let crc = Patch { offset: CRC_OFFSET, bytes: x.crc.to_le_bytes().to_vec() };
+        let offset = y.end();
+        out.literal(&directory(&[x, y], offset))?;
+        out.end(Finish { patches: vec![crc], side_files: Vec::new() })
     }
 
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {

@@ -5,14 +5,12 @@
 //! itself, up to the 64 KiB of Pillow's chunks. The remainder up to the size, less than a row and
 //! its frames, is content in a private chunk before them.
 
-use std::iter;
-
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 use simd_adler32::Adler32;
 
 use super::bytes::ReadAt;
 use super::error::FormatError;
-use super::framed::{self, Piece, Pieces};
+use super::framed::Framer;
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
@@ -71,31 +69,13 @@ impl PngLayout {
         without_filler(1, 1) + CHUNK_FRAME
     }
 
-    /// The image in order.
-    fn steps(self) -> impl Iterator<Item = Step> {
+    /// The content of the first chunk.
+    fn header(&self) -> Vec<u8> {
         let mut header = (self.width as u32).to_be_bytes().to_vec();
         header.extend((self.height as u32).to_be_bytes());
         // 8-bit greyscale, deflate, default filter method, no interlacing.
         header.extend([8, 0, 0, 0, 0]);
-        let head = [&SIGNATURE[..], &whole_chunk(*b"IHDR", &header)].concat();
-
-        let chunks = self.filler.div_ceil(MOST_FILLER);
-        let filler = (0..chunks).flat_map(move |chunk| {
-            let longer = u64::from(chunk < self.filler % chunks);
-            let bytes = self.filler / chunks + longer - CHUNK_FRAME;
-            [Step::Begin(FILLER, bytes, Vec::new()), Step::Content(bytes), Step::End]
-        });
-
-        let most = rows_per_block(self.width);
-        let blocks = (0..self.height.div_ceil(most)).flat_map(move |block| {
-            let rows = most.min(self.height - block * most);
-            let bytes = rows * (self.width + 1);
-            let begin = Step::Begin(IMAGE_DATA, STORED_HEAD + bytes, stored(false, bytes as u16));
-            let rows = (0..rows).flat_map(move |_| [Step::Row, Step::Content(self.width)]);
-            iter::once(begin).chain(rows).chain([Step::End])
-        });
-        let begin = [Step::Known(head)].into_iter().chain(filler);
-        begin.chain([Step::BeginStream]).chain(blocks).chain([Step::EndStream])
+        header
     }
 }
 
@@ -119,9 +99,45 @@ impl Format for Png {
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        let steps = PngLayout::of(total_payload(file)?).steps();
-        let mut pieces = PngImage { steps, chunk: new_digest(), stream: None };
-        framed::write(&mut pieces, file.content, sink)
+        let layout = PngLayout::of(total_payload(file)?);
+        let mut out = Framer::new(file.content, sink);
+        out.literal(&SIGNATURE)?;
+        out.literal(&whole_chunk(*b"IHDR", &layout.header()))?;
+        let chunks = layout.filler.div_ceil(MOST_FILLER);
+        for chunk in 0..chunks {
+            let longer = u64::from(chunk < layout.filler % chunks);
+            let bytes = layout.filler / chunks + longer - CHUNK_FRAME;
+            let mut crc = begin_chunk(&mut out, FILLER, bytes)?;
+            out.content(bytes, |bytes| crc.update(bytes))?;
+            out.literal(&(crc.finalize() as u32).to_be_bytes())?;
+        }
+        out.literal(&whole_chunk(IMAGE_DATA, &ZLIB_HEAD))?;
+        let mut sum = Adler32::new();
+        let most = rows_per_block(layout.width);
+        for first in (0..layout.height).step_by(most as usize) {
+            let rows = most.min(layout.height - first);
+            let bytes = rows * (layout.width + 1);
+            let head = stored(false, bytes as u16);
+            let mut crc = begin_chunk(&mut out, IMAGE_DATA, STORED_HEAD + bytes)?;
+            crc.update(&head);
+            out.literal(&head)?;
+            for _ in 0..rows {
+                // The filter type: none.
+                crc.update(&[0]);
+                sum.write(&[0]);
+                out.literal(&[0])?;
+                out.content(layout.width, |bytes| {
+                    crc.update(bytes);
+                    sum.write(bytes);
+                })?;
+            }
+            out.literal(&(crc.finalize() as u32).to_be_bytes())?;
+        }
+        let mut end = stored(true, 0);
+        end.extend(sum.finish().to_be_bytes());
+        out.literal(&whole_chunk(IMAGE_DATA, &end))?;
+        out.literal(&whole_chunk(*b"IEND", &[]))?;
+        out.end(Finish::default())
     }
 
     /// Any file is one sample: v3.0's DLIO also uses this name for raw bytes, and reads whole
@@ -131,8 +147,13 @@ impl Format for Png {
     }
 }
 
-fn new_digest() -> Digest {
-    Digest::new(CrcAlgorithm::Crc32IsoHdlc)
+/// Begins a chunk, and its checksum.
+fn begin_chunk(out: &mut Framer<'_>, kind: [u8; 4], bytes: u64) -> Result<Digest, EncodeError> {
+    out.literal(&(bytes as u32).to_be_bytes())?;
+    out.literal(&kind)?;
+    let mut crc = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
+    crc.update(&kind);
+    Ok(crc)
 }
 
 /// A chunk with a known frame and content.
@@ -148,65 +169,6 @@ fn whole_chunk(kind: [u8; 4], content: &[u8]) -> Vec<u8> {
 /// The head of a stored block.
 fn stored(is_last: bool, bytes: u16) -> Vec<u8> {
     [&[u8::from(is_last)][..], &bytes.to_le_bytes(), &(!bytes).to_le_bytes()].concat()
-}
-
-/// A step of writing an image.
-enum Step {
-    Known(Vec<u8>),
-    /// Starts a chunk of this type and length with these bytes.
-    Begin([u8; 4], u64, Vec<u8>),
-    /// The filter type of a row: 0 for none.
-    Row,
-    Content(u64),
-    /// Ends a chunk with its checksum.
-    End,
-    BeginStream,
-    /// Ends the compressed stream with an empty block and its checksum, and the image.
-    EndStream,
-}
-
-struct PngImage<I> {
-    steps: I,
-    /// Checksum of the current chunk.
-    chunk: Digest,
-    /// Checksum of the image data, once it has begun.
-    stream: Option<Adler32>,
-}
-
-impl<I: Iterator<Item = Step>> Pieces for PngImage<I> {
-    fn next_piece(&mut self) -> Option<Piece> {
-        Some(Piece::Literal(match self.steps.next()? {
-            Step::Content(bytes) => return Some(Piece::Content(bytes)),
-            Step::Known(bytes) => bytes,
-            Step::Begin(kind, bytes, first) => {
-                self.chunk = new_digest();
-                self.chunk.update(&kind);
-                self.chunk.update(&first);
-                [&(bytes as u32).to_be_bytes(), &kind[..], &first].concat()
-            }
-            Step::Row => {
-                self.content(&[0]);
-                vec![0]
-            }
-            Step::End => (self.chunk.finalize() as u32).to_be_bytes().to_vec(),
-            Step::BeginStream => {
-                self.stream = Some(Adler32::new());
-                whole_chunk(IMAGE_DATA, &ZLIB_HEAD)
-            }
-            Step::EndStream => {
-                let mut end = stored(true, 0);
-                end.extend(self.stream.take()?.finish().to_be_bytes());
-                [whole_chunk(IMAGE_DATA, &end), whole_chunk(*b"IEND", &[])].concat()
-            }
-        }))
-    }
-
-    fn content(&mut self, bytes: &[u8]) {
-        self.chunk.update(bytes);
-        if let Some(sum) = &mut self.stream {
-            sum.write(bytes);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use super::bytes::{ReadAt, Span};
 use super::error::FormatError;
-use super::framed::{self, Piece, Pieces};
+use super::framed::Framer;
 use super::tfrecord_scan::{crc32c, masked_crc32c};
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, SideFile, SidePlace, Spans,
@@ -54,10 +54,25 @@ fn field_bytes(bytes: u64) -> u64 {
 /// The serialised Example around the image bytes: the parts before and after them.
 struct Example {
     before: Vec<u8>,
+    image_bytes: u64,
     after: Vec<u8>,
 }
 
 impl Example {
+    /// The Example of each sample of `file`.
+    fn of(file: &FileSpec) -> Result<Self, EncodeError> {
+        total_payload(file)?;
+        let image_bytes = file.shape.bytes();
+        let example = Self::new(image_bytes, file.nominal.dims.first().copied().unwrap_or(1));
+        if example.bytes() > MAX_MESSAGE_BYTES {
+            return Err(EncodeError::Format(format!(
+                "a sample of {image_bytes} bytes does not fit in a tf.train.Example (2 GiB): \
+                 lower record_length_bytes"
+            )));
+        }
+        Ok(example)
+    }
+
     fn new(image_bytes: u64, size: u64) -> Self {
         let mut int_list = Vec::new();
         put_field(&mut int_list, 1, varint_bytes(size));
@@ -84,125 +99,46 @@ impl Example {
         put_field(&mut before, 2, feature);
         put_field(&mut before, 1, byte_list);
         put_field(&mut before, 1, image_bytes);
-        Self { before, after }
+        Self { before, image_bytes, after }
     }
 
-    fn bytes(&self, image_bytes: u64) -> u64 {
-        self.before.len() as u64 + image_bytes + self.after.len() as u64
-    }
-}
-
-/// The next part of a record.
-#[derive(Clone, Copy, PartialEq)]
-enum RecordPart {
-    Before,
-    Image,
-    After,
-}
-
-struct RecordPieces {
-    example: Example,
-    image_bytes: u64,
-    records: u64,
-    written: u64,
-    next: RecordPart,
-    digest: Digest,
-}
-
-impl RecordPieces {
-    fn new(file: &FileSpec) -> Result<Self, EncodeError> {
-        total_payload(file)?;
-        let image_bytes = file.shape.bytes();
-        let size = file.nominal.dims.first().copied().unwrap_or(1);
-        let example = Example::new(image_bytes, size);
-        if example.bytes(image_bytes) > MAX_MESSAGE_BYTES {
-            return Err(EncodeError::Format(format!(
-                "a sample of {image_bytes} bytes does not fit in a tf.train.Example (2 GiB): \
-                 lower record_length_bytes"
-            )));
-        }
-        Ok(Self {
-            example,
-            image_bytes,
-            records: file.samples,
-            written: 0,
-            next: RecordPart::Before,
-            digest: Digest::new(CrcAlgorithm::Crc32Iscsi),
-        })
+    fn bytes(&self) -> u64 {
+        self.before.len() as u64 + self.image_bytes + self.after.len() as u64
     }
 
     fn record_bytes(&self) -> u64 {
-        HEADER_BYTES + self.example.bytes(self.image_bytes) + FOOTER_BYTES
-    }
-
-    fn before(&mut self) -> Vec<u8> {
-        let length = self.example.bytes(self.image_bytes).to_le_bytes();
-        let mut bytes = length.to_vec();
-        bytes.extend_from_slice(&masked_crc32c(crc32c(&length)).to_le_bytes());
-        bytes.extend_from_slice(&self.example.before);
-        self.digest.reset();
-        self.digest.update(&self.example.before);
-        bytes
-    }
-
-    fn after(&mut self) -> Vec<u8> {
-        self.digest.update(&self.example.after);
-        let mut bytes = self.example.after.clone();
-        let crc = masked_crc32c(self.digest.finalize() as u32);
-        bytes.extend_from_slice(&crc.to_le_bytes());
-        bytes
-    }
-}
-
-impl Pieces for RecordPieces {
-    fn next_piece(&mut self) -> Option<Piece> {
-        match self.next {
-            RecordPart::Before if self.written == self.records => None,
-            RecordPart::Before => {
-                self.next = RecordPart::Image;
-                Some(Piece::Literal(self.before()))
-            }
-            RecordPart::Image => {
-                self.next = RecordPart::After;
-                Some(Piece::Content(self.image_bytes))
-            }
-            RecordPart::After => {
-                self.next = RecordPart::Before;
-                self.written += 1;
-                Some(Piece::Literal(self.after()))
-            }
-        }
-    }
-
-    fn content(&mut self, bytes: &[u8]) {
-        self.digest.update(bytes);
-    }
-
-    fn finish(&mut self) -> Finish {
-        let bytes = self.record_bytes();
-        let mut index = String::new();
-        for record in 0..self.records {
-            // Writing to a string cannot fail.
-            let _ = writeln!(index, "{} {bytes}", record * bytes);
-        }
-        Finish {
-            patches: Vec::new(),
-            side_files: vec![SideFile {
-                place: SidePlace::IndexFolder(INDEX_SUFFIX),
-                bytes: index.into_bytes(),
-            }],
-        }
+        HEADER_BYTES + self.bytes() + FOOTER_BYTES
     }
 }
 
 impl Format for Tfrecord {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
-        let records = RecordPieces::new(file).ok()?;
-        records.record_bytes().checked_mul(file.samples)
+        Example::of(file).ok()?.record_bytes().checked_mul(file.samples)
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        framed::write(&mut RecordPieces::new(file)?, file.content, sink)
+        let example = Example::of(file)?;
+        let length = example.bytes().to_le_bytes();
+        let length_crc = masked_crc32c(crc32c(&length)).to_le_bytes();
+        let before = [&length[..], &length_crc, &example.before].concat();
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        let mut index = String::new();
+        let mut out = Framer::new(file.content, sink);
+        for record in 0..file.samples {
+            digest.reset();
+            digest.update(&example.before);
+            out.literal(&before)?;
+            out.content(example.image_bytes, |bytes| digest.update(bytes))?;
+            digest.update(&example.after);
+            out.literal(&example.after)?;
+            out.literal(&masked_crc32c(digest.finalize() as u32).to_le_bytes())?;
+            let bytes = example.record_bytes();
+            // Writing to a string cannot fail.
+            let _ = writeln!(index, "{} {bytes}", record * bytes);
+        }
+        let place = SidePlace::IndexFolder(INDEX_SUFFIX);
+        let side_files = vec![SideFile { place, bytes: index.into_bytes() }];
+        out.end(Finish { patches: Vec::new(), side_files })
     }
 
     /// Reads the first record's header. If the file is a whole number of such records, they are
