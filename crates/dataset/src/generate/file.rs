@@ -17,7 +17,7 @@ use super::lanes::WriteWay;
 use super::plan::GeneratePlan;
 use super::sink::{CHECKSUM, FileSink, FileTarget, PlainFile, Writer, Written, trim};
 use crate::content::BLOCK_BYTES;
-use crate::format::{EncodeError, FileSpec, Finish, SideFile, SidePlace, SinkError};
+use crate::format::{EncodeError, Finish, SideFile, SidePlace, SinkError};
 use crate::manifest::{Journal, ManifestFile, ManifestSideFile, crc64_text};
 
 /// Destination of the files, and the observer of the steps.
@@ -56,14 +56,7 @@ pub(super) fn make(
     }
     let temporary = storage::temporary_name(&target);
     let result = write(context, driver, index, &temporary).and_then(|(written, finish)| {
-        let file = ManifestFile {
-            name: name.clone(),
-            bytes: written.bytes,
-            crc64: crc64_text(written.crc64),
-            changed_ns: 0,
-            identity: Some(plan.storage.found(&temporary)?.identity),
-            side_files: side_files(&name, &finish.side_files),
-        };
+        let file = listed(plan, name, &temporary, (written, &finish))?;
         // Listed before it gets its name: a file that has its name but is not listed is not ours.
         context.journal.add(&file)?;
         write_side_files(context, &file, &finish.side_files)?;
@@ -96,24 +89,32 @@ fn make_object(
         TransferError::file("upload", target, source)
     })?;
     let attached = driver.attach(handle)?;
-    let sink = FileSink::new(driver, FileTarget::Object(attached), context.stop);
-    let outcome = encode(plan, &plan.dataset.file(index), sink);
+    let outcome = encode(context, driver, index, (FileTarget::Object(attached), target));
     let detached = driver.detach(attached);
-    let (written, finish) = outcome.map_err(|error| trouble(target, error))?;
+    let (written, finish) = outcome?;
     detached?;
     upload.complete()?;
-    let name = plan.dataset.path(index);
-    let file = ManifestFile {
-        bytes: written.bytes,
-        crc64: crc64_text(written.crc64),
-        changed_ns: 0,
-        identity: Some(storage.found(target)?.identity),
-        side_files: side_files(&name, &finish.side_files),
-        name,
-    };
+    let file = listed(plan, plan.dataset.path(index), target, (written, &finish))?;
     write_side_files(context, &file, &finish.side_files)?;
     context.journal.add(&file)?;
     Ok(file)
+}
+
+/// The manifest entry of the file `name`, which was just written at `path`.
+fn listed(
+    plan: &GeneratePlan,
+    name: String,
+    path: &Path,
+    (written, finish): (Written, &Finish),
+) -> Result<ManifestFile, TransferError> {
+    Ok(ManifestFile {
+        bytes: written.bytes,
+        crc64: crc64_text(written.crc64),
+        changed_ns: 0,
+        identity: Some(plan.storage.found(path)?.identity),
+        side_files: side_files(&name, &finish.side_files),
+        name,
+    })
 }
 
 fn write(
@@ -126,7 +127,6 @@ fn write(
         return write_small(context, driver, index, path);
     }
     let (plan, storage) = (context.plan, &context.plan.storage);
-    let spec = plan.dataset.file(index);
     let space = plan.dataset.expected_bytes(index).next_multiple_of(BLOCK_BYTES as u64);
     // Without a mark, since a dataset is known by its manifest and belongs to the user.
     let file = storage.open(path, Access::Create, context.way.direct())?;
@@ -134,10 +134,9 @@ fn write(
     let io = |source: io::Error| TransferError::file("write", path, source);
     let keep = file.try_clone().map_err(io)?;
     let attached = driver.attach(file)?;
-    let sink = FileSink::new(driver, FileTarget::Path(attached), context.stop);
-    let outcome = encode(plan, &spec, sink);
+    let outcome = encode(context, driver, index, (FileTarget::Path(attached), path));
     let detached = driver.detach(attached);
-    let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
+    let (written, finish) = outcome?;
     detached?;
     trim(&keep, written.bytes).map_err(io)?;
     if !context.way.direct() {
@@ -153,23 +152,24 @@ fn write_small(
     index: u64,
     path: &Path,
 ) -> Result<(Written, Finish), Trouble> {
-    let (plan, storage) = (context.plan, &*context.plan.storage);
+    let storage = &*context.plan.storage;
     let file = storage.open(path, Access::Create, false)?;
     let target = FileTarget::File(PlainFile { storage, file, path });
-    let sink = FileSink::new(driver, target, context.stop);
-    let outcome = encode(plan, &plan.dataset.file(index), sink);
-    let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
+    let (written, finish) = encode(context, driver, index, (target, path))?;
     context.plain_bytes.fetch_add(written.bytes, Ordering::Relaxed);
     Ok((written, finish))
 }
 
-/// Generates a file's content and writes all of it to `sink`.
+/// Generates the content of file `index` and writes all of it to `target`, the file at `path`.
 fn encode(
-    plan: &GeneratePlan,
-    spec: &FileSpec,
-    mut sink: FileSink<'_, '_>,
-) -> Result<(Written, Finish), EncodeError> {
-    match plan.dataset.format().encode(spec, &mut sink) {
+    context: &FileContext<'_>,
+    driver: &mut Writer<'_>,
+    index: u64,
+    (target, path): (FileTarget<'_>, &Path),
+) -> Result<(Written, Finish), Trouble> {
+    let dataset = &context.plan.dataset;
+    let mut sink = FileSink::new(driver, target, context.stop);
+    let outcome = match dataset.format().encode(&dataset.file(index), &mut sink) {
         Ok(finish) => match sink.finish(&finish.patches) {
             Ok(written) => Ok((written, finish)),
             Err(error) => Err(EncodeError::Sink(error)),
@@ -178,18 +178,15 @@ fn encode(
             sink.cancel();
             Err(error)
         }
-    }
-}
-
-fn trouble(path: &Path, error: EncodeError) -> Trouble {
-    match error {
+    };
+    outcome.map_err(|error| match error {
         EncodeError::Sink(SinkError::Stopped) => Trouble::Stopped,
         EncodeError::Sink(SinkError::Io(error)) => error.named(path).into(),
         EncodeError::Format(message) => {
             let fact = format!("{}: {message}", path.display());
             Trouble::Failed(GenerateError::Refused(Failure::saying(Cause::Plan, fact)))
         }
-    }
+    })
 }
 
 /// Path of a side file of the data file `name`, relative to the dataset folder.

@@ -302,6 +302,7 @@ fn make_folders(plan: &GeneratePlan) -> Result<(), GenerateError> {
 }
 
 /// Combined results of the threads.
+#[derive(Default)]
 struct ThreadGroupTotals {
     made: HashMap<u64, ManifestFile>,
     /// Sums of the threads' requests, for objects.
@@ -329,11 +330,7 @@ impl<'a> GeneratorThreads<'a> {
             drivers: DriverSet::new(context.plan.thread_count()),
             context,
             failed: StopToken::new(),
-            outcome: Mutex::new(ThreadGroupTotals {
-                made: HashMap::new(),
-                object_store: None,
-                failure: None,
-            }),
+            outcome: Mutex::default(),
         }
     }
 
