@@ -82,7 +82,7 @@ impl Format for Csv {
         total_payload(file)?;
         let columns = file.shape.bytes();
         let (mut block, mut random) = (0, [0; BLOCK_BYTES]);
-        let mut out = Framer::new(file.content, sink);
+        let mut out = Framer::without_content(sink);
         // The header has no index.
         for row in iter::once(None).chain((0..file.samples).map(Some)) {
             let mut text = row.map_or_else(String::new, |row| row.to_string());

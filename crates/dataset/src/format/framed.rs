@@ -12,7 +12,8 @@ const STRETCH_BYTES: usize = 64 * 1024;
 /// A file that is being written.
 pub(crate) struct Framer<'a> {
     sink: &'a mut dyn ChunkSink,
-    content: FileContent,
+    /// The content, unless all of the file is literal.
+    content: Option<FileContent>,
     /// The next block of content.
     block: u64,
     /// Bytes of the sink's buffer that belong to the file, and that content was generated for.
@@ -22,7 +23,11 @@ pub(crate) struct Framer<'a> {
 
 impl<'a> Framer<'a> {
     pub(crate) fn new(content: FileContent, sink: &'a mut dyn ChunkSink) -> Self {
-        Self { sink, content, block: 0, written: 0, generated: 0 }
+        Self { content: Some(content), ..Self::without_content(sink) }
+    }
+
+    pub(crate) fn without_content(sink: &'a mut dyn ChunkSink) -> Self {
+        Self { sink, content: None, block: 0, written: 0, generated: 0 }
     }
 
     /// Writes these bytes.
@@ -67,7 +72,9 @@ impl<'a> Framer<'a> {
         if self.written == self.generated {
             let end = buffer.len().min(self.generated + STRETCH_BYTES);
             let stretch = &mut buffer[self.generated..end];
-            self.content.fill(self.block, stretch);
+            if let Some(content) = &self.content {
+                content.fill(self.block, stretch);
+            }
             self.block += (stretch.len() / BLOCK_BYTES) as u64;
             self.generated = end;
         }

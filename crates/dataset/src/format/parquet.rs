@@ -19,6 +19,7 @@ pub use crate::section::{ElementType, ParquetColumn};
 
 use super::bytes::ReadAt;
 use super::error::FormatError;
+use super::framed::Framer;
 use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans, parquet_footer};
 use crate::content::{BLOCK_BYTES, FileContent};
 
@@ -185,10 +186,8 @@ impl Write for Outlet {
 
 /// State of a file being written.
 struct Encoder<'a> {
-    sink: &'a mut dyn ChunkSink,
+    out: Framer<'a>,
     outlet: Outlet,
-    /// Bytes already in the sink's current buffer.
-    filled: usize,
     content: FileContent,
     block: u64,
     values: Vec<u8>,
@@ -200,19 +199,7 @@ impl Encoder<'_> {
     /// Moves the parquet writer's output into the sink.
     fn drain(&mut self) -> Result<(), EncodeError> {
         let mut written = self.outlet.lock();
-        let mut rest: &[u8] = &written;
-        while !rest.is_empty() {
-            let buffer = self.sink.buffer()?;
-            let capacity = buffer.len();
-            let take = rest.len().min(capacity - self.filled);
-            buffer[self.filled..self.filled + take].copy_from_slice(&rest[..take]);
-            self.filled += take;
-            rest = &rest[take..];
-            if self.filled == capacity {
-                self.sink.commit(capacity)?;
-                self.filled = 0;
-            }
-        }
+        self.out.literal(&written)?;
         written.clear();
         Ok(())
     }
@@ -331,9 +318,8 @@ impl Format for Parquet {
         let mut writer =
             SerializedFileWriter::new(outlet.clone(), schema, self.properties()).map_err(failed)?;
         let mut encoder = Encoder {
-            sink,
+            out: Framer::without_content(sink),
             outlet,
-            filled: 0,
             content: file.content,
             block: 0,
             values: Vec::new(),
@@ -352,11 +338,7 @@ impl Format for Parquet {
         }
         writer.close().map_err(failed)?;
         encoder.drain()?;
-        let filled = encoder.filled;
-        if filled > 0 {
-            sink.commit(filled)?;
-        }
-        Ok(Finish::default())
+        encoder.out.end(Finish::default())
     }
 
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
