@@ -17,6 +17,21 @@ pub const CONFIRM_RUNS: u32 = 1;
 /// Searches usually need no more probes.
 const USUAL_PROBES: u32 = 5;
 
+/// The last number in `first..=last` for which `holds` is true, given that it is true up to some
+/// number and false beyond; `first` if it is never true.
+pub fn last_that(first: u64, last: u64, mut holds: impl FnMut(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (first, last.max(first));
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
 /// The kind of trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -3,6 +3,7 @@
 //! every tensor, which matches no real job.
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::largest::last_that;
 
 use super::layout::Layout;
 
@@ -150,21 +151,6 @@ fn share(bytes: u64, factor: f64) -> u64 {
 /// The layout with fewer layers.
 pub(super) fn cut(layout: &Layout, layers: u64) -> Layout {
     Layout { architecture: layout.architecture.with_layers(layers), ..*layout }
-}
-
-/// The last number in `first..=last` for which `holds` is true, given that it is true up to some
-/// number and false beyond; `first` if it is never true.
-fn last_that(first: u64, last: u64, holds: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (first, last.max(first));
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        if holds(middle) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    low
 }
 
 #[cfg(test)]

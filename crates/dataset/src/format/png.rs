@@ -7,6 +7,7 @@
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 use simd_adler32::Adler32;
+use stormlp_core::largest::last_that;
 
 use super::bytes::ReadAt;
 use super::error::FormatError;
@@ -57,12 +58,8 @@ impl PngLayout {
         }
         // The size only grows with the number of rows.
         let fits = |rows: u64| without_filler(width, rows) + CHUNK_FRAME <= size;
-        let (mut low, mut high) = (1, rows.min(size));
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            if fits(middle) { low = middle } else { high = middle - 1 }
-        }
-        Self { width, height: low, filler: size - without_filler(width, low) }
+        let height = last_that(1, rows.min(size), fits);
+        Self { width, height, filler: size - without_filler(width, height) }
     }
 
     fn smallest() -> u64 {

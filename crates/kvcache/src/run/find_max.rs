@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::{Failure, Problems};
-use stormlp_core::largest::{CONFIRM_RUNS, RunKind, outlook};
+use stormlp_core::largest::{CONFIRM_RUNS, RunKind, last_that, outlook};
 use stormlp_core::note::Cause;
 use stormlp_core::report::{Ending, Head};
 use stormlp_core::units::{counted, format_duration};
@@ -61,11 +61,8 @@ impl SearchInput<'_> {
             Err(problems) => problems.to_string(),
             Ok(_) => String::new(),
         };
-        let (mut has, mut has_not) = (1, MOST_WORKERS + 1);
-        while has_not - has > 1 {
-            let middle = has + (has_not - has) / 2;
-            *if self.plan(middle).is_ok() { &mut has } else { &mut has_not } = middle;
-        }
+        let runs = |servers: u64| self.plan(servers as u32).is_ok();
+        let has = last_that(1, MOST_WORKERS.into(), runs) as u32;
         (has, format!("no more than {} can be tried: {}", counted(has.into(), "server"), why(has)))
     }
 }

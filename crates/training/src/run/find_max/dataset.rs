@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use stormlp_core::failure::{Failure, Problems};
+use stormlp_core::largest::last_that;
 use stormlp_core::note::Cause;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -76,14 +77,10 @@ impl AcceleratorFinder<'_> {
 
     /// Records that `count` has no plan, and looks for the largest count that has one.
     fn limit(&mut self, count: u32, problems: &Problems) {
-        let (mut has, mut has_not) = (self.trials.search.bracket().passing.max(1), count);
-        while has_not - has > 1 {
-            let middle = has + (has_not - has) / 2;
-            match self.resolve(middle) {
-                Ok(_) => has = middle,
-                Err(_) => has_not = middle,
-            }
-        }
+        let passing = self.trials.search.bracket().passing.max(1);
+        let has_plan = |count: u64| self.resolve(count as u32).is_ok();
+        let has = last_that(passing.into(), u64::from(count) - 1, has_plan) as u32;
+        let has_not = (has + 1).min(count);
         self.trials.search.limit(has);
         let problems = self.resolve(has_not).err().unwrap_or_else(|| problems.clone());
         let (limit, help) = match problems.cause() {
