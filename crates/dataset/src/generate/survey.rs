@@ -27,6 +27,7 @@ use crate::names::Split;
 const UNMARKED: &str = "an object that no journal lists and that has no mark of stormlp's";
 
 /// The work to be done.
+#[derive(Default)]
 pub(super) struct Survey {
     /// Files that are kept, by index.
     pub(super) kept: HashMap<u64, ManifestFile>,
@@ -39,11 +40,7 @@ pub(super) struct Survey {
 impl Survey {
     /// The survey of an empty folder: everything is to be made.
     pub(super) fn of_nothing(plan: &GeneratePlan) -> Self {
-        Self {
-            kept: HashMap::new(),
-            to_make: (0..plan.dataset.files()).collect(),
-            damaged: Vec::new(),
-        }
+        Self { to_make: (0..plan.dataset.files()).collect(), ..Self::default() }
     }
 }
 
@@ -55,27 +52,23 @@ pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
         let name = plan.dataset.path(*index);
         record.as_ref().is_some_and(|record| record.files.contains_key(&name))
     };
-    Ok(Survey {
-        to_make: (0..plan.dataset.files()).filter(|index| !listed(index)).collect(),
-        kept: HashMap::new(),
-        damaged: Vec::new(),
-    })
+    let to_make = (0..plan.dataset.files()).filter(|index| !listed(index)).collect();
+    Ok(Survey { to_make, ..Survey::default() })
 }
 
 /// Surveys the folder and decides, as the plan allows, what to make.
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
-    if plan.existing == Existing::Overwrite {
-        let (listed, begun) =
-            Record::load(storage, folder)?.map_or_else(Default::default, |record| {
-                let begun = !record.finished && names_object(folder);
-                (record.files, begun.then_some(record.head))
-            });
-        remove_dataset(plan, &listed, begun.as_ref())?;
-        return Ok(Survey::of_nothing(plan));
-    }
     match plan.existing {
-        Existing::Refuse | Existing::Overwrite => check_empty(plan, head)?,
+        Existing::Overwrite => {
+            let (listed, begun) =
+                Record::load(storage, folder)?.map_or_else(Default::default, |record| {
+                    let begun = !record.finished && names_object(folder);
+                    (record.files, begun.then_some(record.head))
+                });
+            remove_dataset(plan, &listed, begun.as_ref())?;
+        }
+        Existing::Refuse => check_empty(plan, head)?,
         Existing::Resume => match Record::load(storage, folder)? {
             Some(record) => return resume(plan, head, &record),
             None => refuse_unknown(plan)?,
