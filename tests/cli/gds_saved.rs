@@ -233,6 +233,19 @@ fn clean_removes_only_files_of_stormlp() {
 }
 
 #[test]
+fn clean_leaves_a_folder_that_the_user_made() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("mine")).unwrap();
+    for name in ["mine", "made"] {
+        gds(folder.path(), &format!("{QUICK} --path buffered --dir {name}")).assert().success();
+        in_folder(folder.path(), &format!("clean {name}")).assert().success();
+    }
+    assert!(!path("made").exists());
+    assert_eq!(fs::read_dir(path("mine")).unwrap().count(), 0);
+}
+
+#[test]
 fn clean_recognises_datasets_and_checkpoints_by_their_contents() {
     let folder = folder();
     let make = |path: &str, text: &str| {

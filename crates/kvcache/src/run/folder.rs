@@ -174,8 +174,7 @@ pub struct CleanedFolder {
     pub uploads: u64,
 }
 
-/// Removes the objects in `folder`, and the folder itself if it is then empty; `dry_run` only counts
-/// them.
+/// Removes the objects in `folder`; `dry_run` only counts them.
 ///
 /// # Errors
 /// If another run uses the folder, or something of stormlp's cannot be removed.
@@ -218,7 +217,6 @@ pub fn clean(
             storage.remove(path)?;
         }
         storage.remove(&folder.join(LOCK_NAME))?;
-        let _ = storage.remove_folder(folder);
     }
     drop(lock);
     Ok(cleaned)

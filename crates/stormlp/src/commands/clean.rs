@@ -64,9 +64,10 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         ))
         .with_help("name a data folder: stormlp clean DIR"));
     }
-    let asks = args.folder.is_none() && !args.dry_run;
+    let in_default = args.folder.is_none();
+    let asks = in_default && !args.dry_run;
     if asks && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        let (would, _) = clean_all(storage, &folders, true)?;
+        let (would, _) = clean_all(storage, &folders, (in_default, true))?;
         output::say_page(&format!("{}\nremove them? y/N", would.join("\n")));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer).map_err(Failure::machine)?;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
             return Err(Failure::stopped("nothing was removed"));
         }
     }
-    let (lines, left) = clean_all(storage, &folders, args.dry_run)?;
+    let (lines, left) = clean_all(storage, &folders, (in_default, args.dry_run))?;
     let printed = output::print(&lines.join("\n"));
     for warning in storage.warnings() {
         output::say(format!("warning: {warning}"));
@@ -89,15 +90,19 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Cleans folders, and says what was removed from each, and what was left.
+/// Cleans folders, which may be `in_default`, the folder that stormlp chooses, and says what was removed from
+/// each, and what was left.
 fn clean_all(
     storage: &dyn Storage,
     folders: &[PathBuf],
-    dry_run: bool,
+    (in_default, dry_run): (bool, bool),
 ) -> Result<(Vec<String>, Vec<String>), Failure> {
     let (mut lines, mut left) = (Vec::new(), Vec::new());
     for folder in folders {
         let cleaned = clean(storage, folder, dry_run)?;
+        if !dry_run && !names_object(folder) {
+            remove_folders(storage, folder, in_default)?;
+        }
         let verb = if dry_run { "would remove" } else { "removed" };
         let files = counted(cleaned.files, if names_object(folder) { "object" } else { "file" });
         let (bytes, place) = (ByteSize(cleaned.bytes), folder.display().to_string());
@@ -215,13 +220,9 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
             for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
                 storage.remove(&folder.join(name))?;
             }
-            remove_if_empty(storage, folder)?;
         }
     }
     drop(locks);
-    if !dry_run {
-        remove_run_folder(storage, folder)?;
-    }
     Ok(cleaned)
 }
 
@@ -234,13 +235,19 @@ fn owners_of_lists(storage: &dyn Storage, folder: &Path) -> Vec<u32> {
     owners.filter(|owner| *owner != user).collect()
 }
 
-/// Removes the folder of the run that saved the checkpoint in `folder`, if that was its last, and the
-/// directory of checkpoints if only its lock is left.
-fn remove_run_folder(storage: &dyn Storage, folder: &Path) -> Result<(), Failure> {
-    let Some(run) = folder.parent().filter(|_| !names_object(folder)) else { return Ok(()) };
-    if run.file_name().and_then(|name| run_number(name.to_str()?)).is_none() {
-        return Ok(());
-    }
+/// Removes an empty data folder that stormlp created. With the last checkpoint of a run, the folder of
+/// the run goes, and the directory of checkpoints if only its lock is left.
+fn remove_folders(storage: &dyn Storage, folder: &Path, in_default: bool) -> Result<(), Failure> {
+    // Somebody else's folder stays, even if empty, and so does `.`.
+    let remove_ours = |folder: &Path| match in_default || storage.is_marked(folder)? {
+        true if folder.file_name().is_some() => remove_if_empty(storage, folder),
+        _ => Ok(()),
+    };
+    let name = |run: &Path| run_number(run.file_name()?.to_str()?);
+    let Some(run) = folder.parent().filter(|run| name(run).is_some()) else {
+        return remove_ours(folder);
+    };
+    remove_if_empty(storage, folder)?;
     // A kill came before the marker had its name.
     let entries = if storage.is_folder(run)? { storage.list(run)? } else { Vec::new() };
     for step in entries.iter().filter(|entry| entry.text().and_then(step_of).is_some()) {
@@ -253,7 +260,7 @@ fn remove_run_folder(storage: &dyn Storage, folder: &Path) -> Result<(), Failure
     let is_lock = |entry: &Entry| entry.name == LOCK_NAME;
     if storage.is_folder(directory)? && storage.list(directory)?.iter().all(is_lock) {
         storage.remove(&directory.join(LOCK_NAME))?;
-        remove_if_empty(storage, directory)?;
+        remove_ours(directory)?;
     }
     Ok(())
 }

@@ -138,13 +138,13 @@ pub(super) fn read_at(
 /// The extended attribute of files that stormlp created.
 const MARK: &str = "user.stormlp";
 
-/// Marks a file as created by stormlp, where the file system can keep the mark.
-pub(super) fn mark(file: &File) {
+/// Marks a file or folder as created by stormlp, where the file system can keep the mark.
+pub(super) fn mark(file: impl AsFd) {
     let _ = rustix::fs::fsetxattr(file, MARK, b"1", rustix::fs::XattrFlags::empty());
 }
 
-/// Whether a file has the mark.
-pub(super) fn is_marked(file: &File) -> bool {
+/// Whether a file or folder has the mark.
+pub(super) fn is_marked(file: impl AsFd) -> bool {
     rustix::fs::fgetxattr(file, MARK, &mut [0_u8; 8][..]).is_ok()
 }
 
@@ -188,6 +188,16 @@ pub(super) fn write_at(
                     more.map_err(|source| TransferError::file("write", path, source).at(at))?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Creates a folder and its missing parents; marks it if it is new.
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+    let is_new = !folder.is_dir();
+    reach::make_folder(folder)?;
+    if is_new && let Ok(made) = open_folder(folder) {
+        mark(made);
     }
     Ok(())
 }

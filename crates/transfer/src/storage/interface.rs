@@ -219,7 +219,7 @@ pub trait Storage: Send + Sync {
             return Ok(());
         }
         self.pass(Call::Mkdir, folder, 0)?;
-        reach::make_folder(folder)
+        disk::make_folder(folder)
             .map_err(|source| TransferError::file("make the folder", folder, source))
     }
 
@@ -487,7 +487,7 @@ pub trait Storage: Send + Sync {
         holes::of(self.open(path, Access::Read, false), path, bytes)
     }
 
-    /// Whether a file has the mark of [`Storage::create`].
+    /// Whether a file has the mark of [`Storage::create`], or a folder that of [`Storage::make_folder`].
     ///
     /// # Errors
     /// When a device failed; a file that cannot be opened is not marked.
@@ -499,7 +499,7 @@ pub trait Storage: Send + Sync {
         match self.open(path, Access::Read, false) {
             Ok(file) => Ok(disk::is_marked(&file)),
             Err(error) if error.is_device_failure() => Err(error),
-            Err(_) => Ok(false),
+            Err(_) => Ok(disk::open_folder(path).is_ok_and(disk::is_marked)),
         }
     }
 
