@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::numbers::whole;
-use crate::units::{parse_rate, parse_some_bytes};
+use crate::units::{parse_rate, parse_seconds, parse_some_bytes};
 
 /// Maximum number of hosts, CPUs or accelerators.
 const MAX_COUNT: u64 = 100_000;
@@ -38,6 +38,8 @@ pub struct HostSpec {
     pub read_bytes_per_second: Option<f64>,
     /// Maximum number of accelerators.
     pub accelerators: Option<u32>,
+    /// Duration of a barrier with the other hosts, in seconds.
+    pub barrier_seconds: Option<f64>,
 }
 
 impl FromStr for HostSpec {
@@ -55,12 +57,17 @@ impl FromStr for HostSpec {
                 }
                 "cpus" => spec.cpus = Some(whole(1..=MAX_COUNT)(value)?),
                 "accelerators" => spec.accelerators = Some(whole(1..=MAX_COUNT)(value)?),
+                "barrier" => {
+                    let seconds = parse_seconds(value).map_err(|error| error.to_string())?;
+                    spec.barrier_seconds = Some(seconds);
+                }
                 "read" if value == "none" => spec.read_bytes_per_second = Some(f64::INFINITY),
                 "read" => spec.read_bytes_per_second = Some(parse_rate(value)?),
                 _ => {
                     return Err(format!(
                         "`{part}` is not a part of a host: use \
-                         memory=1TiB,cpus=104,read=30GB/s,accelerators=8, or some of these"
+                         memory=1TiB,cpus=104,read=30GB/s,accelerators=8,barrier=50us, or some of \
+                         these"
                     ));
                 }
             }
@@ -91,6 +98,8 @@ mod tests {
         let all: HostSpec = "memory=1TiB,cpus=104,read=30GB/s,accelerators=8".parse().unwrap();
         assert_eq!((all.memory_bytes, all.cpus, all.accelerators), (Some(TIB), Some(104), Some(8)));
         assert_eq!(all.read_bytes_per_second, Some(30e9));
+        let slow: HostSpec = "barrier=50us".parse().unwrap();
+        assert_eq!(slow.barrier_seconds, Some(50e-6));
         let unlimited: HostSpec = "read=none".parse().unwrap();
         assert_eq!(unlimited.read_bytes_per_second, Some(f64::INFINITY));
         for (wrong, why) in [

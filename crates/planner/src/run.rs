@@ -273,19 +273,19 @@ impl Study<'_> {
             return Ok(Need::default());
         }
         let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
-        let is_open = sizing.hosts().is_none() && sizing.asked.host_spec().accelerators.is_none();
         let is_limited = sizing.storage.model.link.is_some()
             || sizing.client().is_some()
             || sizing.host_rate().is_some();
         let mut misses =
             |hosts, devices| Ok::<_, SizingError>(!self.meets((accelerators, hosts, devices))?);
         let mut hosts = sizing.hosts_of(accelerators);
-        let most_hosts = if is_open && is_limited { accelerators } else { hosts };
+        let may_add = is_limited && sizing.asked.host_spec().accelerators.is_none();
+        let most_hosts = if may_add { accelerators.max(hosts) } else { hosts };
         if misses(most_hosts, enough)? {
             return Ok(Need { tried_devices: Some(enough), ..Need::default() });
         }
-        if is_open && is_limited {
-            hosts = 1 + search::last(1, accelerators, |hosts| misses(hosts, enough))?;
+        if may_add && misses(hosts, enough)? {
+            hosts = 1 + search::last(hosts, most_hosts, |hosts| misses(hosts, enough))?;
         }
         let misses = search::last(fewest, enough, |devices| misses(hosts, devices))?;
         self.confirmed_need((accelerators, hosts, misses + 1))
@@ -309,13 +309,8 @@ impl Study<'_> {
             let (au, threshold) = (prediction.au_percent, case.whole.metric.threshold_percent);
             if au >= threshold {
                 let at = AtCount::of((accelerators, hosts, devices), &prediction, threshold);
-                let (needed_hosts, needed_devices) = (Some(hosts), Some(devices));
-                return Ok(Need {
-                    at: Some(at),
-                    needed_hosts,
-                    needed_devices,
-                    tried_devices: None,
-                });
+                let run = Some((case.size, case.run_seconds(&prediction)));
+                return Ok(Need { at: Some(at), run, tried_devices: None });
             }
             tried = devices;
             let scaled = f64::from(devices) * threshold / au.max(1.0);

@@ -16,6 +16,7 @@ const MEMORY: HostSpec = HostSpec {
     cpus: None,
     read_bytes_per_second: None,
     accelerators: None,
+    barrier_seconds: None,
 };
 const DLIO: Option<Overhead> = Some(Overhead::Of(Client::Dlio));
 
@@ -252,11 +253,17 @@ fn required_hosts_and_drives_are_found() {
     storage.link = Some(crate::plan::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
     let sizing = sizing("unet3d", storage);
     let stop = StopToken::new();
-    let Need { needed_hosts: hosts, needed_devices: devices, .. } =
-        study(&sizing, &stop).needed(10).unwrap();
+    let need = study(&sizing, &stop).needed(10).unwrap().at.unwrap();
     // 90 % of their demand is 28.6 GB/s; three hosts have links for 37.5 GB/s.
-    assert!(matches!(hosts, Some(3)), "{hosts:?}");
-    assert!(matches!(devices, Some(5 | 6)), "{devices:?}");
+    assert_eq!(need.hosts, 3, "{need:?}");
+    assert!(matches!(need.devices, 5 | 6), "{need:?}");
+    // Two requested hosts are too few, however many drives there are.
+    let mut sizing = sizing.clone();
+    sizing.asked.hosts = Some(2);
+    let Need { at, run, .. } = study(&sizing, &stop).needed(10).unwrap();
+    assert_eq!(at.map(|at| at.hosts), Some(3));
+    let size = sizing.case(10, 3, &sizing.storage.model, Extent::WHOLE).unwrap().size;
+    assert_eq!(run.map(|(size, _)| size), Some(size));
 }
 
 #[test]
@@ -295,13 +302,11 @@ fn required_drives_have_the_required_bandwidth() {
     sizing.asked.host = Some(HostSpec { memory_bytes: Some(GIB), ..MEMORY });
     sizing.asked.length.epochs = Some(1);
     let stop = StopToken::new();
-    let Need { needed_hosts: hosts, needed_devices: devices, .. } =
-        study(&sizing, &stop).needed(40).unwrap();
-    let devices = devices.unwrap();
+    let AtCount { hosts, devices, .. } = study(&sizing, &stop).needed(40).unwrap().at.unwrap();
     // 90 % of 40 times 3.18 GB/s is 114.3 GB/s.
     assert!((115..=120).contains(&devices), "{devices}");
     let storage = StorageModel { devices, ..sizing.storage.model.clone() };
-    let case = sizing.case(40, hosts.unwrap(), &storage, FULL).unwrap();
+    let case = sizing.case(40, hosts, &storage, FULL).unwrap();
     let whole = simulate(&case.plan, &case.scenario, &stop).unwrap();
     assert!(whole.au_percent >= 90.0, "{}", whole.au_percent);
 }

@@ -146,13 +146,12 @@ pub struct AnswerRow {
 /// The hosts and devices that a number of accelerators needs; empty if none was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Need {
-    /// The prediction for these hosts and devices.
+    /// The prediction for the minimum number of hosts, and of devices for these hosts.
     #[serde(skip)]
     pub at: Option<AtCount>,
-    /// Minimum number of hosts, if that can be determined.
-    pub needed_hosts: Option<u32>,
-    /// Minimum number of devices, if a number that was tried is sufficient.
-    pub needed_devices: Option<u32>,
+    /// Its dataset, and the duration of a run in seconds.
+    #[serde(skip)]
+    pub run: Option<(DataSize, f64)>,
     /// Largest number of devices tried, if it was not sufficient.
     pub tried_devices: Option<u32>,
 }

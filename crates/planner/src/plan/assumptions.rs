@@ -145,8 +145,8 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
             if is_given { "as given" } else { published }
         ));
     }
-    if sizing.asked.tune.barrier_seconds.is_none() {
-        notes.push("the barrier takes no time: set --tune barrier=50us".to_string());
+    if sizing.asked.host_spec().barrier_seconds.is_none() {
+        notes.push("the barrier takes no time: set --host barrier=50us".to_string());
     }
     notes
 }

@@ -270,7 +270,7 @@ impl Sizing {
         let mut scenario = Scenario {
             hosts,
             host_bytes_per_second: self.host_rate(),
-            barrier_seconds: self.asked.tune.barrier_seconds.unwrap_or(0.0),
+            barrier_seconds: self.asked.host_spec().barrier_seconds.unwrap_or(0.0),
             sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
             direct: self.is_uncached(),
             objects: self.path() == PathKind::S3,

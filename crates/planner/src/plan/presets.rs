@@ -1,7 +1,7 @@
 //! Storage presets: figures from public data sheets, kept as YAML in `configs/storage/` and built
 //! into the program. Each file names its source.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::storage::StorageModel;
 use stormlp_core::failure::Problems;
@@ -20,7 +20,7 @@ const PRESETS: [(&str, &str); 8] = [
 ];
 
 /// A device with published figures.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Preset {
     /// Name for `--storage`.
     pub name: &'static str,

@@ -4,7 +4,6 @@ use stormlp_core::host_spec::{HostSpec, host_count};
 use stormlp_core::numbers::{whole, within};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
-use stormlp_core::tune::Tuned;
 use stormlp_core::units::parse_seconds;
 use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::request::RunLength;
@@ -75,18 +74,6 @@ pub struct SizingRequest {
     #[arg(long = "mtbf", value_name = "TIME",
         value_parser = within(parse_seconds, 1e-3..=1e9, "1ms or more"), help_heading = "Checkpoints")]
     pub mtbf_seconds: Option<f64>,
-
-    /// Rarely needed settings.
-    #[command(flatten)]
-    pub tune: Tuned<SizingTune>,
-}
-
-/// The keys of `--tune`.
-#[derive(Debug, Clone, PartialEq, Default, clap::Args)]
-pub struct SizingTune {
-    /// Duration of each step's barrier, as `stormlp doctor` measures it on several hosts [default: 0]
-    #[arg(long = "barrier", value_name = "TIME", value_parser = parse_seconds)]
-    pub barrier_seconds: Option<f64>,
 }
 
 impl SizingRequest {

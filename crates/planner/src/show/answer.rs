@@ -43,7 +43,8 @@ fn missed(answer: &SizingAnswer, au: &str) -> String {
         (Some(at), _) => format!("{asked} need {}", setup(answer, at.hosts, at.devices)),
         (None, Some(tried)) => {
             let tried = counted(u64::from(tried), unit(answer));
-            format!("up to {tried} are not enough for {asked}")
+            let hosts = counted(u64::from(answer.hosts), "host");
+            format!("{asked} have {au}; up to {tried} on {hosts} are not enough")
         }
         (None, None) => format!("{asked} have {au}"),
     }
@@ -235,15 +236,18 @@ fn ends(answer: &SizingAnswer) -> Option<String> {
 }
 
 fn dataset(answer: &SizingAnswer) -> String {
-    let size = &answer.dataset;
+    let asked = (answer.dataset, answer.run_seconds);
+    let (size, run_seconds) = answer.need.run.unwrap_or(asked);
+    let hosts = answer.need.at.map_or(answer.hosts, |at| at.hosts);
+    let hosts = counted(u64::from(hosts), "host");
     let because = match size.binding {
-        Binding::Memory => format!("{MEMORY_MULTIPLE} times the hosts' memory"),
+        Binding::Memory => format!("{MEMORY_MULTIPLE} times the memory of {hosts}"),
         Binding::Steps => format!("{MIN_STEPS} steps per epoch"),
     };
     format!(
-        "{} in {} files ({because}); one run lasts {}",
+        "{} in {} files ({because}); one run on {hosts} lasts {}",
         ByteSize(size.bytes),
         thousands(size.files),
-        format_duration(answer.run_seconds)
+        format_duration(run_seconds)
     )
 }

@@ -19,7 +19,7 @@ use words::{LEAST_USEFUL_PERCENT, limited, percent, reads_less, times, unit};
 pub use presets::presets;
 
 /// Columns of the records and their source: a JSON pointer into a row, or a key of the answer.
-const RECORDS: [(&str, &str); 13] = [
+const RECORDS: [(&str, &str); 11] = [
     ("workload", "workload"),
     ("accelerator", "accelerator"),
     ("storage", "storage"),
@@ -31,8 +31,6 @@ const RECORDS: [(&str, &str); 13] = [
     ("meets", "/meets"),
     ("drives", "/devices"),
     ("row", "/row"),
-    ("needed_drives", "needed_devices"),
-    ("needed_hosts", "needed_hosts"),
 ];
 
 /// Names of the record columns.

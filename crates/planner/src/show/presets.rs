@@ -3,6 +3,7 @@
 use crate::plan::presets::Preset;
 
 use stormlp_show::document::{Document, Table, word};
+use stormlp_show::records::Records;
 
 /// The presets as a document.
 pub fn presets(presets: &[Preset]) -> Document {
@@ -17,5 +18,11 @@ pub fn presets(presets: &[Preset]) -> Document {
             word("source", 2, |preset: &&Preset| preset.source.as_str()),
         ],
     ));
+    let row = |preset: &Preset| {
+        let figures = preset.storage.to_string();
+        vec![preset.name.into(), preset.description.clone().into(), figures.into()]
+    };
+    let columns = vec!["name", "drive", "figures"];
+    document.records = Records { columns, rows: presets.iter().map(row).collect() };
     document
 }

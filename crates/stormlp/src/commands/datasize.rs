@@ -11,8 +11,6 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 use super::workloads;
 use crate::output::Format;
 use stormlp_core::failure::Failure;
-use stormlp_core::host_spec::HostSpec;
-use stormlp_core::units::short_size;
 use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp datasize`.
@@ -37,36 +35,23 @@ pub(crate) struct Args {
 /// Prints the required dataset size; the exit code does not depend on whether it fits.
 ///
 /// # Errors
-/// With exit code 3 if the workload or a number is invalid.
+/// With exit code 3 if the workload or a number is invalid, 2 if `--host` lacks the memory.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let Args { request, format } = args;
     let workload =
         workloads::load(&request.workload, request.accelerator.as_deref(), &request.params)?;
     workloads::tell_edition(&workload, request.profile, session);
-    let of_host = || probe::host_facts().usable_memory_bytes();
-    let memory = host_memory(&request)?.unwrap_or_else(of_host);
+    let memory = match request.host {
+        None => probe::host_facts().usable_memory_bytes(),
+        // The same description of a host is for plans, which depend on more of it.
+        Some(host) => host.memory_bytes.ok_or_else(|| {
+            let fact = "--host: the size of a dataset depends on the memory of hosts";
+            Failure::usage(fact).with_help("use --host memory=1TiB")
+        })?,
+    };
     let free = free_bytes(&request.folder(&workload));
     let answer = SizeAnswer::of(&request, &workload, memory, free).map_err(Failure::no_plan)?;
     format.print(&answer, training::datasize)
-}
-
-/// The memory per host in bytes, if it was given.
-///
-/// # Errors
-/// With exit code 2 if anything else of a host was given.
-fn host_memory(request: &SizeOptions) -> Result<Option<u64>, Failure> {
-    let Some(host) = request.host else {
-        return Ok(None);
-    };
-    let only_memory = HostSpec { memory_bytes: host.memory_bytes, ..HostSpec::default() };
-    match host.memory_bytes {
-        Some(_) if host == only_memory => Ok(host.memory_bytes),
-        memory => {
-            let memory = memory.map_or_else(|| "1TiB".to_string(), short_size);
-            let fact = "--host: the size of a dataset depends on the memory of hosts alone";
-            Err(Failure::usage(fact).with_help(format!("use --host memory={memory}")))
-        }
-    }
 }
 
 /// Free bytes on the file system of `folder`, which need not exist.

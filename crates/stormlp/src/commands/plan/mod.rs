@@ -10,6 +10,7 @@ use stormlp_planner::run as predict;
 use stormlp_planner::run::SizingError;
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
+use stormlp_show::html::Sheet;
 use stormlp_training::run::machine::drive::DriveError;
 
 use super::deliver::{ExportArgs, Format};
@@ -52,7 +53,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let Args { request, answer } = args;
     if request.storage.as_deref() == Some("list") {
-        return list();
+        return list(answer);
     }
     let answer = answer.open_answer(&record_columns())?;
     let sizing = named::sizing(request)?;
@@ -89,7 +90,8 @@ fn predicted(
     })
 }
 
-fn list() -> Result<(), Failure> {
+fn list(answer: ExportArgs) -> Result<(), Failure> {
     let found: Vec<Preset> = presets::names().map(presets::find).collect::<Result<_, _>>()?;
-    output::show(&stormlp_planner::show::presets(&found))
+    let document = stormlp_planner::show::presets(&found);
+    answer.open_answer(&document.records.columns.clone())?.answer(&found, document, Sheet::from)
 }

@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use stormlp_checkpoint::plan::builtin;
-use stormlp_core::calibration::CalibrationOrigin;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::parse_some_bytes;
-use stormlp_planner::plan::overhead::{Overhead, measured};
+use stormlp_planner::plan::overhead::Overhead;
 use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest};
-use stormlp_training::plan::client::{Client, ClientCost};
-use stormlp_training::plan::workload::Workload;
+use stormlp_training::plan::client::Client;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
@@ -29,7 +27,8 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
     let (host_cost, calibration) = match &asked.client_overhead {
         Some(Overhead::Of(Client::Calibrated(file))) => {
             let compute = asked.compute.as_ref().unwrap_or(&workload.train.computation_time);
-            overhead(file, &workload, compute.mean_seconds())?
+            let (cost, origin) = calibrated(file, workload.dataset.format)?;
+            (Some(cost.whole(compute.mean_seconds())), Some(origin))
         }
         _ => (None, None),
     };
@@ -44,21 +43,6 @@ pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
     };
     sizing.check()?;
     Ok(sizing)
-}
-
-/// The cost in `file`, which is a calibration, and where it was measured, or a report of a run without
-/// storage.
-fn overhead(
-    file: &Path,
-    workload: &Workload,
-    compute_seconds: f64,
-) -> Result<(Option<ClientCost>, Option<CalibrationOrigin>), Failure> {
-    let failure = match calibrated(file, workload.dataset.format) {
-        Ok((cost, origin)) => return Ok((Some(cost.whole(compute_seconds)), Some(origin))),
-        Err(failure) => failure,
-    };
-    let report = saved::train(file).map_err(|_| failure)?;
-    Ok((Some(measured(&report, file)?), None))
 }
 
 /// The failure for a request without a workload or storage, with a command to type.
