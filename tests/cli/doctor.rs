@@ -95,10 +95,15 @@ fn launchers_are_given_the_hosts_of_a_hostfile() {
 }
 
 #[test]
-fn launch_counts_each_host_once_and_wants_one() {
-    let text = stdout(stormlp().args(["launch", "a,a,b"]).assert().success());
+fn launch_wants_each_host_once_and_prints_whole_lines() {
+    let text = stderr(stormlp().args(["launch", "a,a,b"]).assert().code(2));
+    assert!(text.contains("a,a,b names a host twice"), "{text}");
+    let folder = "/shared/with/a/long/name/that/no/line/of/eighty/columns/has";
+    let words = ["launch", "a,b", "gds", "--dir", folder, "--tag", "a=b c", "--path", "cpu"];
+    let text = stdout(stormlp().env("COLUMNS", "80").args(words).assert().success());
+    let ends = format!("stormlp gds --dir {folder} --tag 'a=b c' --path cpu");
+    assert_eq!(text.lines().filter(|line| line.ends_with(&ends)).count(), 3, "{text}");
     assert!(text.contains("-n 2 ") && text.contains("--host a,b"), "{text}");
-    assert!(!text.contains("warning"), "{text}");
     let text = stdout(stormlp().args(["launch", "hostfile"]).assert().success());
     assert!(text.contains("--host hostfile") && text.contains("no file hostfile"), "{text}");
     let text = stderr(stormlp().args(["launch", ""]).assert().code(2));

@@ -120,7 +120,8 @@ fn files_of_other_tools_are_recognised() {
     for (line, code, answer) in [
         ("gds job.fio", 2, "job.fio is a job file of fio"),
         ("gdsio job.gdsio", 2, "gdsio has read (0), write (1), randread (2) and randwrite (3)"),
-        ("launch ./ranks", 3, "line 1: `rank 0=h1 slot=0` does not begin with the name of a host"),
+        ("launch ./ranks", 3, "line 1: `rank 0=h1 slot=0` is not a host"),
+        ("launch /etc/passwd", 3, "is not a host"),
     ] {
         let (found, said) = run(folder.path(), line);
         assert!(found == Some(code) && said.contains(answer), "{line}: {found:?} {said}");

@@ -82,6 +82,20 @@ fn words(manifest: &str, place: &str) -> Vec<String> {
     words.iter().map(|word| word.as_str().unwrap().to_string()).collect()
 }
 
+/// The jobs mount the claim that claim.yaml makes, and copies come from it.
+#[test]
+fn all_pods_mount_the_same_claim() {
+    let claimed = |name: &str| {
+        let text = fs::read_to_string(example("kubernetes").join(name)).unwrap();
+        text.matches("persistentVolumeClaim: {claimName: storage-under-test}").count()
+    };
+    let claim = fs::read_to_string(example("kubernetes/claim.yaml")).unwrap();
+    let mut parts = claim.split("---\n").map(|part| serde_yaml::from_str::<Value>(part).unwrap());
+    assert_eq!(parts.next().unwrap()["metadata"]["name"], "storage-under-test");
+    assert_eq!(parts.next().unwrap()["metadata"]["name"], "files");
+    assert_eq!(["claim.yaml", "indexed-job.yaml", "mpi-job.yaml"].map(claimed), [1; 3]);
+}
+
 /// Each pod has its index in the environment, which Kubernetes fills into its arguments.
 #[test]
 fn the_pods_of_the_indexed_job_are_runs_that_are_shown_side_by_side() {

@@ -65,17 +65,14 @@ fn folder(folder: &SharedFolder) -> String {
     }
 }
 
-/// The options with which each launcher starts one process per host. `hostfile` is the file that lists
-/// the `hosts`, if a file does.
-pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
+/// How each launcher starts one process of `command` per host. `hostfile` is the file that lists the
+/// `hosts`, if a file does.
+pub fn launch(hosts: &[String], hostfile: Option<&str>, command: &str) -> Document {
     let count = hosts.len();
     let list = hosts.join(",");
-    let mut document = Document::new(format!(
-        "One process on each of {}; the rest of the line is stormlp's",
-        counted(count as u64, "host")
-    ));
+    let title = format!("One process on each of {}", counted(count as u64, "host"));
+    let mut document = Document::new(title);
     let facts = &mut document.brief;
-    let command = "stormlp train unet3d --dir /shared/unet3d";
     let hosts = match hostfile {
         Some(path) => format!("--hostfile {}", shell_word(path)),
         None => format!("--host {list}"),
@@ -98,24 +95,24 @@ pub fn launch(hosts: &[String], hostfile: Option<&str>) -> Document {
 /// `h1:8`, `[fe80::1]:8`) and comments.
 ///
 /// # Errors
-/// Names the first line with something else: ranges, rank files, Ansible's sections.
+/// Names the first line with something else: ranges, rank files, Ansible's sections, /etc/hosts.
 pub fn hosts_of(hostfile: &str) -> Result<Vec<String>, String> {
     let mut hosts: Vec<String> = Vec::new();
     for (index, line) in hostfile.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
-        let Some(word) = line.split_whitespace().next() else { continue };
+        let mut words = line.split_whitespace();
+        let Some(word) = words.next() else { continue };
         let in_brackets = word.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        let address = in_brackets.map_or(word, |(address, _)| address);
-        let name = match address.parse::<Ipv6Addr>() {
-            Ok(_) => address,
-            Err(_) => word.split(':').next().unwrap_or(word),
+        let (address, rest) = in_brackets.unwrap_or((word, ""));
+        let (name, slots) = match address.parse::<Ipv6Addr>() {
+            Ok(_) => (address, rest.trim_start_matches(':')),
+            Err(_) => word.split_once(':').unwrap_or((word, "")),
         };
         let is_rank = name == "rank" && line.contains('=');
-        if is_rank || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c)) {
-            return Err(format!(
-                "line {}: `{line}` does not begin with the name of a host",
-                index + 1
-            ));
+        let is_slots = slots.bytes().all(|b| b.is_ascii_digit()) && words.all(|w| w.contains('='));
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c));
+        if is_rank || !is_slots || !is_name {
+            return Err(format!("line {}: `{line}` is not a host", index + 1));
         }
         hosts.push(name.to_string());
     }
@@ -162,8 +159,8 @@ mod tests {
     #[test]
     fn every_launcher_is_given_the_hosts() {
         let hosts = ["h1", "h2"].map(str::to_string);
-        let text = text::render(&launch(&hosts, None), None);
-        for word in ["--bind-to none --host h1,h2", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {
+        let text = text::render(&launch(&hosts, None, "stormlp doctor"), None);
+        for word in ["--host h1,h2 stormlp doctor\n", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
     }
@@ -172,7 +169,10 @@ mod tests {
     fn other_files_are_refused_by_line() {
         let hosts = hosts_of("[fe80::1]:8\nfe80::2\nh1:4").unwrap();
         assert_eq!(hosts, ["fe80::1", "fe80::2", "h1"]);
-        for wrong in ["rank 0=h1 slot=0:0", "[storage]", "node[001-003]", "h1,h2"] {
+        let passwd = "root:x:0:0:root:/root:/bin/bash";
+        for wrong in
+            ["rank 0=h1 slot=0:0", "[storage]", "node[001-003]", "h1,h2", "::1 localhost", passwd]
+        {
             let told = hosts_of(&format!("h0\n{wrong}")).unwrap_err();
             assert!(told.starts_with("line 2: `"), "{wrong}: {told}");
         }
@@ -182,7 +182,7 @@ mod tests {
     fn a_hostfile_is_named_to_the_launcher_that_reads_each_host_once() {
         let hosts = hosts_of("# rack 1\nh1 slots=8\n\n  h2:4  # spare\nh1 slots=8\n").unwrap();
         assert_eq!(hosts, ["h1", "h2"]);
-        let text = text::render(&launch(&hosts, Some("my hosts")), None);
+        let text = text::render(&launch(&hosts, Some("my hosts"), "stormlp doctor"), None);
         for word in ["-n 2", "--hostfile 'my hosts'", "-hosts h1,h2", "-w h1,h2"] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
