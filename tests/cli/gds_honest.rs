@@ -130,9 +130,7 @@ fn a_sparse_file_is_named_and_wins_no_comparison() {
     assert!(message.contains("50 % of half are holes"), "{message}");
     // A file that is written first has no holes any more.
     let text = stdout(
-        gds(folder.path(), &format!("{words} --op write,read --overwrite-files"))
-            .assert()
-            .success(),
+        gds(folder.path(), &format!("{words} --op write,read --destroy-data")).assert().success(),
     );
     assert!(!text.contains("holes"), "{text}");
     let text = stdout(gds(folder.path(), words).assert().success());

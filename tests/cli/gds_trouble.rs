@@ -111,15 +111,15 @@ fn a_given_file_with_data_of_others_is_written_only_on_request() {
     let write = "--path cpu,buffered --op write --io-size 64K --threads 1 --duration 1x --file";
     let message = stderr(gds(folder.path(), &format!("{write} precious")).assert().code(3));
     assert!(message.contains("precious holds data and is not known to be created"), "{message}");
-    assert!(message.contains("add --overwrite-files"), "{message}");
+    assert!(message.contains("add --destroy-data"), "{message}");
     for mode in ["-I 1", "-I 3 -M 50"] {
         let mut gdsio = crate::stormlp();
         gdsio.args(format!("gdsio -x 1 {mode} -i 64K -f precious").split(' '));
         let message = stderr(gdsio.current_dir(folder.path()).assert().code(3));
-        assert!(message.contains("add --overwrite-files"), "{message}");
+        assert!(message.contains("add --destroy-data"), "{message}");
     }
     assert_eq!(fs::read(&precious).unwrap(), data);
-    gds(folder.path(), &format!("{write} precious --overwrite-files")).assert().success();
+    gds(folder.path(), &format!("{write} precious --destroy-data")).assert().success();
     assert_ne!(fs::read(&precious).unwrap(), data);
     // It may always be read, and an empty file may be written.
     gds(folder.path(), "--path cpu --duration 1x --threads 1 --file precious").assert().success();

@@ -89,7 +89,7 @@ fn verifying_a_read_compares_the_content_and_replaces_nothing() {
 #[test]
 fn data_not_written_for_verification_is_not_called_corrupt() {
     let folder = folder();
-    for target in ["-D d", "-f f --overwrite-files"] {
+    for target in ["-D d", "-f f --destroy-data"] {
         let line = |rest: &str| format!("{target} -w 2 -s 4M -i 64K -x 1 {rest}");
         gdsio(folder.path(), &line("-I 1")).assert().success();
         let text = stderr(gdsio(folder.path(), &line("-I 0 -V")).assert().code(4));

@@ -80,7 +80,7 @@ fn two_hosts_measure_one_matrix() {
             assert_eq!(cell["duration_seconds"].as_f64(), Some(longest));
         }
         assert_eq!(said.matches("slowest of cells").count(), 1, "{said}");
-        assert!(said.contains("and as many on each of the 2 hosts"), "{said}");
+        assert!(said.contains("and as many for each of 2 "), "{said}");
         assert!(!said.contains("of 2 cells") || said.contains("in 2 of 2 cells"), "{said}");
         // Each has separate files.
         for rank in ["rank-0", "rank-1"] {
@@ -143,8 +143,8 @@ fn a_host_that_only_plans_is_reported() {
         // Where all do, they plan for all.
         let plan = [&SMALL[..], &["--dry-run"]].concat();
         let message = said(&launcher.two(folder.path(), &plan).output().unwrap());
-        assert!(message.contains("and as many on each of the 2 hosts"), "{message}");
-        assert!(message.contains("filled by the 2 hosts ("), "{message}");
+        assert!(message.contains("and as many for each of 2 "), "{message}");
+        assert!(message.contains("filled by 2 processes ("), "{message}");
         for command in ["train", "checkpoint"] {
             let words = match command {
                 "train" => vec!["train", "unet3d", "--dir", "d"],
@@ -231,7 +231,7 @@ fn measurements_outlive_a_host() {
             }
             let run = runs[0].to_str().unwrap();
             let shown = said(&alone(folder.path(), &["report", "show", run]));
-            assert!(shown.contains("and as many on each of the 2 hosts"), "{name}: {shown}");
+            assert!(shown.contains("and as many for each of 2 "), "{name}: {shown}");
             let left = alone(folder.path(), &["report", "show", run, "--format", "json"]);
             assert!(left.status.success(), "{name}: {}", said(&left));
             let left: Value = serde_json::from_slice(&left.stdout).unwrap();

@@ -66,11 +66,11 @@ pub fn describe(group: &GroupFacts, facts: &mut Facts) {
     }
 }
 
-/// Suffix for a value of this host if several hosts participate.
-pub fn on_each(hosts: usize) -> String {
-    match hosts {
+/// Suffix for a value of this process if several participate.
+pub fn for_each(group: Option<&GroupFacts>, count: usize) -> String {
+    match count {
         0 | 1 => String::new(),
-        hosts => format!(", and as many on each of the {hosts} hosts"),
+        count => format!(", and as many for each of {}", processes(group, count)),
     }
 }
 

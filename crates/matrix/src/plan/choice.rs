@@ -151,6 +151,11 @@ impl IoSize {
         self.min_bytes == self.max_bytes
     }
 
+    /// Whether operations and latencies are what transfers of this size are measured for.
+    pub fn is_small(self) -> bool {
+        self.max_bytes <= 16 << 10
+    }
+
     /// The number of sizes.
     pub fn count(self) -> u64 {
         let range_bytes = self.max_bytes - self.min_bytes;

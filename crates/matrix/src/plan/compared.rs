@@ -15,10 +15,9 @@ use stormlp_core::units::{ByteSize, counted};
 
 /// Fields that never count: permissions to overwrite, the treatment of files before and after the
 /// cells, and estimates.
-const NOWHERE: [&str; 13] = [
+const NOWHERE: [&str; 12] = [
     "request.remove",
     "request.destroy_data",
-    "request.overwrite_files",
     "folders",
     "files.action",
     "files.content",

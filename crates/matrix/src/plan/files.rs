@@ -10,13 +10,14 @@ use super::devices::{self, Decided, lacking};
 use super::inventory::{FileFacts, FileKind, TargetFolder, TargetInventory};
 use super::manifest::{ContentState, ListedFile};
 use super::request::{JobRequest, JobTarget, MatrixRequest};
-use crate::plan::matrix_plan::{FileAction, FilePlan};
+use crate::plan::matrix_plan::{FileAction, FilePlan, MatrixPlan};
 use stormlp_core::facts::Availability;
 use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::operation::Direction;
 use stormlp_core::units::{ByteSize, GIB, KIB, MIB, short_size};
+use stormlp_core::warning::{Warning, WarningKind};
 
 #[cfg(doc)]
 use super::request::SharedFile;
@@ -454,13 +455,13 @@ fn check_access(request: &MatrixRequest, facts: &FileFacts, needs: FileNeeds) ->
     if needs.writes && facts.kind == FileKind::BlockDevice {
         devices::check(request, facts)?;
     }
-    if needs.writes && holds_data && !ours && !request.overwrite_files {
+    if needs.writes && holds_data && !ours && request.destroy_data.is_none() {
         return refused(
             format!(
                 "{path} holds data and is not known to be created by stormlp; writing would \
                  destroy it"
             ),
-            "name a new file, or add --overwrite-files if its data may go",
+            "name a new file, or add --destroy-data if its data may go",
         );
     }
     if request.verifies_existing_data() && facts.holds_pattern == Some(false) {
@@ -474,6 +475,22 @@ fn check_access(request: &MatrixRequest, facts: &FileFacts, needs: FileNeeds) ->
         }
     }
     Ok(())
+}
+
+/// New files that are smaller than usual, because little space is free.
+pub(super) fn small_files(plan: &MatrixPlan) -> Option<Warning> {
+    let is_new = |file: &&FilePlan| file.action != FileAction::Use && file.folder.is_some();
+    let smallest = plan.files.iter().filter(is_new).map(|file| file.bytes).min()?;
+    let share = DEFAULT_TOTAL_BYTES / plan.files.len() as u64;
+    let usual = round_down(DEFAULT_FILE_BYTES.min(share));
+    (plan.request.file_size_bytes.is_none() && smallest < usual).then(|| {
+        let [smallest, usual] = [smallest, usual].map(ByteSize);
+        Warning::new(
+            WarningKind::Scaled,
+            format!("files of {smallest}, not {usual}: a quarter of the free space at most"),
+            "free some space, or set --file-size",
+        )
+    })
 }
 
 /// Default size of a new file shared by several threads.

@@ -8,6 +8,8 @@ use stormlp_core::path::PathKind;
 
 /// Below this device share of the bytes, a cell mostly moved data within memory.
 const MOSTLY: f64 = 0.5;
+/// Below this one, memory served a part of a cell's reads.
+const ALL: f64 = 0.9;
 /// File systems transfer slightly more than requested; a larger excess is other processes' I/O.
 const MOST_SHARE: f64 = 1.05;
 /// Tolerance for one pass: transfers that do not divide a file make a pass slightly more or less.
@@ -64,7 +66,7 @@ impl MatrixPlan {
         Some(reach)
     }
 
-    /// In which way the majority of a cell's bytes came from memory or stayed there: judged by the
+    /// In which way the bytes of a cell came from memory or stayed there: judged by the
     /// counters of block devices. Without these (tmpfs, network file systems) judged by page cache
     /// residency before a read, or by a missing sync after a write. A path that bypasses the cache
     /// only counts if dropping the files left them there, as on a file system in memory.
@@ -95,7 +97,9 @@ impl MatrixPlan {
             Some(_) => reach.is_mostly_memory(),
             None => may_be_cached && numbers.page_cache_share.is_some_and(|share| share > MOSTLY),
         };
-        from_memory.then_some("mostly read from memory")
+        let partly = reach.through_cache && reach.device_share.is_some_and(|share| share < ALL);
+        let partly = partly.then_some("partly read from memory");
+        if from_memory { Some("mostly read from memory") } else { partly }
     }
 }
 

@@ -288,7 +288,7 @@ pub struct MatrixRequest {
     #[arg(long = "clean", help_heading = "Files")]
     pub remove: bool,
 
-    /// Allow writing to block devices; =ext4,gpt if they have these signatures
+    /// Allow writing to files of other programs and block devices; =ext4,gpt if they have these signatures
     #[serde(default)]
     #[arg(
         long,
@@ -299,10 +299,6 @@ pub struct MatrixRequest {
         value_delimiter = ','
     )]
     pub destroy_data: Option<Vec<String>>,
-
-    /// Allow writing to files of other programs
-    #[arg(long, help_heading = "Files")]
-    pub overwrite_files: bool,
 
     /// Whether an earlier run of this matrix may have overwritten them already.
     #[serde(skip)]

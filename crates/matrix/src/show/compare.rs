@@ -19,7 +19,7 @@ const ERROR: f64 = 0.05;
 
 /// The answer; `None` if no cell moved bytes. Groups with bytes from memory come after groups that
 /// reached storage.
-pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: usize) -> Option<String> {
+pub(super) fn answer(plan: &MatrixPlan, all: &[CellGroup<'_>], hosts: &str) -> Option<String> {
     let ranked = ranked(plan, all);
     let first = ranked.first()?;
     let is_sweep = ranked.iter().any(|group| !group.key.is_beside(&first.key));
@@ -50,7 +50,7 @@ pub(super) fn rank(plan: &MatrixPlan, a: &CellGroup<'_>, b: &CellGroup<'_>) -> O
 
 /// The highest throughput, the highest rate of operations and the lowest latency at depth 1, each
 /// with its setting.
-fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: usize) -> String {
+fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: &str) -> String {
     // A cell that was cut short answers only where no other does.
     let is_whole =
         |group: &&CellGroup<'_>| group.results().into_iter().all(|numbers| !numbers.interrupted);
@@ -102,13 +102,16 @@ fn is_read_ahead(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
 }
 
 /// The paths of one combination, fastest first, and the ratios that repetitions prove.
-fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: usize) -> String {
+fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: &str) -> String {
     let Some((first, others)) = ranked.split_first() else {
         return String::new();
     };
     let rate = |group: &CellGroup<'_>| {
         let rate = group.throughput().map_or(String::new(), |rate| rate.text());
-        format!("{} {rate} GiB/s{}{}", group_words(plan, group), mix::rates(group), levels(group))
+        let iops = group.estimate(|one| one.iops).filter(|_| group.key.io_size.is_small());
+        let iops = iops.map(|iops| Quantity::higher(iops.value, "IOPS").text() + " IOPS, ");
+        let (name, iops) = (group_words(plan, group), iops.unwrap_or_default());
+        format!("{name} {iops}{rate} GiB/s{}{}", mix::rates(group), levels(group))
     };
     let mut parts = vec![rate(first)];
     for other in others.iter().take(MOST_OTHERS) {

@@ -37,10 +37,10 @@ impl CellKey {
         (self.threads, self.queue_depth)
     }
 
-    /// All settings but the path for a sentence: `read of 4 KiB, 3 hosts × 1 thread at depth 32`.
-    pub(super) fn setting(&self, hosts: usize) -> String {
+    /// All settings but the path for a sentence: `read of 4 KiB, 3 hosts × 1 thread at depth 32`, with
+    /// `hosts ×` if there are several.
+    pub(super) fn setting(&self, hosts: &str) -> String {
         let threads = counted(u64::from(self.threads), "thread");
-        let hosts = if hosts > 1 { format!("{hosts} hosts × ") } else { String::new() };
         let depth = match self.queue_depth {
             1 => String::new(),
             depth => format!(" at depth {depth}"),

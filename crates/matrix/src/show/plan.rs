@@ -12,7 +12,7 @@ use super::mix;
 use super::reach;
 use super::run::{files_words, planned_memory, span_words};
 use stormlp_show::document::{Document, Table, number, word};
-use stormlp_show::hosts::on_each;
+use stormlp_show::hosts::for_each;
 
 /// The plan: files, memory, engine, and one row for each path, operation and size.
 ///
@@ -32,7 +32,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     ));
     let span = span_words(plan);
     let facts = &mut document.brief;
-    let each = on_each(layouts.len());
+    let each = for_each(None, layouts.len());
     facts.add("files", format!("{}{each}", files_words(plan)));
     facts.add("", layout_words(layouts));
     if let Some(percent) = plan.request.read_percent {
@@ -72,7 +72,7 @@ fn layout_words(layouts: &[LayoutSummary]) -> String {
     let of_all: LayoutSummary = layouts.iter().copied().sum();
     let hosts = match layouts.len() {
         0 | 1 => String::new(),
-        hosts => format!(" by the {hosts} hosts"),
+        processes => format!(" by {processes} processes"),
     };
     format!(
         "{} used as they are, {} created, {} of them filled{hosts} ({} to write first)",

@@ -167,17 +167,19 @@ pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
 
 /// The answer: wrong data before all else, then rates that may be added up over the hosts.
 fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
-    let hosts = report.results.hosts.len();
+    let count = report.results.hosts.len();
+    let hosts = hosts::processes(report.results.group.as_ref(), count);
     let answer = mismatch::headline(report).unwrap_or_else(|| match least_at_once(report) {
         Some(share) if share < hosts::SUMMED_AT_ONCE => format!(
-            "no sum of {hosts} hosts: they measured at once for only {} of the time; each host's \
-             rate is under --details",
+            "no sum of {hosts}: they measured at once for only {} of the time; each one's rate is \
+             under --details",
             percent(share)
         ),
         share => {
-            let answer = compare::answer(&report.plan, groups, hosts);
+            let times = if count > 1 { format!("{hosts} × ") } else { String::new() };
+            let answer = compare::answer(&report.plan, groups, &times);
             let at_once = share.map_or(String::new(), |share| {
-                format!("; {hosts} hosts at once for {} of the time", percent(share))
+                format!("; {hosts} at once for {} of the time", percent(share))
             });
             format!("{}{at_once}", answer.as_deref().unwrap_or("no cell of storage was measured"))
         }
@@ -197,7 +199,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         plan.request.name.clone(),
         format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
     );
-    let of_each = hosts::on_each(report.results.hosts.len());
+    let of_each = hosts::for_each(report.results.group.as_ref(), report.results.hosts.len());
     brief.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
     let span = span_words(plan);
@@ -307,6 +309,9 @@ fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table 
         true => 2,
         false => 0,
     };
+    // Small transfers are about operations and latencies: these stay where columns are left out.
+    let is_small = groups.iter().all(|group| group.key.io_size.is_small());
+    let [iops, tail, cpu] = if is_small { [0, 3, 4] } else { [4, 8, cost] };
     let mut notes = Table::default();
     let rows: Vec<Rated<'_>> =
         groups.iter().map(|group| (group, rate(group, &mut notes))).collect();
@@ -324,15 +329,15 @@ fn standard<'a>(report: &'a MatrixReport, groups: &'a [CellGroup<'a>]) -> Table 
         number("GiB/s", 0, |(_, rate): &Rated<'_>| rate.clone()).leading(),
         word("slowest host", 1, |(group, _): &Rated<'_>| slowest_host(group))
             .when(report.results.hosts.len() > 1),
-        number("IOPS", 4, |(group, _): &Rated<'_>| {
+        number("IOPS", iops, |(group, _): &Rated<'_>| {
             group.known(|m| Some(m.iops)).map(|iops| Quantity::higher(iops, "IOPS"))
         }),
         number("mean µs", 2 + both, us(|m| Some(m.latency_us.mean))),
         number("p50 µs", 5 + both, us(|m| m.latency_us.p50)),
         number("p99 µs", 1 + both, us(|m| m.latency_us.p99)),
-        number("p99.9 µs", 8 + both, us(|m| m.latency_us.p999)),
+        number("p99.9 µs", tail + both, us(|m| m.latency_us.p999)),
         number("max µs", 9 + both, us(|m| Some(m.latency_us.max))),
-        number("CPU s/GiB", cost, |(group, _): &Rated<'_>| {
+        number("CPU s/GiB", cpu, |(group, _): &Rated<'_>| {
             let cost = group.known(|m| Some(m.cpu_seconds_per_gib));
             cost.map(|cost| Quantity::lower(cost, "s/GiB"))
         }),

@@ -219,8 +219,7 @@ fn a_plan_shows_what_all_hosts_write_first() {
     let two = told(&[layout(0, 2, 2 << 20), layout(2, 0, 0), layout(1, 1, 1 << 20)]);
     assert!(
         two.contains(
-            "3 used as they are, 3 created, 3 of them filled by the 3 hosts (3 MiB to write \
-                      first)"
+            "3 used as they are, 3 created, 3 of them filled by 3 processes (3 MiB to write first)"
         ),
         "{two}"
     );

@@ -44,5 +44,5 @@ fn name(report: &MatrixReport, cell: &CellReport) -> String {
         0 | 1 => String::new(),
         _ => format!(", repetition {}", cell.repeat),
     };
-    format!("{} {}{repeat}", key.path, key.setting(1))
+    format!("{} {}{repeat}", key.path, key.setting(""))
 }

@@ -62,8 +62,8 @@ Transfers:
 
 Options of stormlp:
   --emulate                emulate GPUs with host memory (STORMLP_EMULATE=1)
-  --overwrite-files        allow writing to a -f file of another program
-  --destroy-data[=NAME,…]  allow writing to a -f block device; =ext4,gpt if it has these signatures
+  --destroy-data[=NAME,…]  allow writing to a -f file of another program or block device; =ext4,gpt if
+                           it has these signatures
 
 Not supported: -P (RDMA sockets), -p (peer access between GPUs).
 
@@ -93,7 +93,6 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         return Err(usage.with_help(format!("stormlp gds --dir {place}")));
     }
     request.destroy_data = own.destroy_data;
-    request.overwrite_files = own.overwrite_files;
     measure(request, own.emulate, run.per_job, session)
         .map_err(|failure| failure.reworded(in_gdsios_words))
 }
@@ -125,7 +124,6 @@ fn measure(
 struct OwnOptions {
     emulate: bool,
     destroy_data: Option<Vec<String>>,
-    overwrite_files: bool,
 }
 
 impl OwnOptions {
@@ -136,7 +134,6 @@ impl OwnOptions {
         for word in std::mem::take(&mut args.words) {
             match word.split_once('=').unwrap_or((&word, "")) {
                 ("--emulate", "") => own.emulate = true,
-                ("--overwrite-files", "") => own.overwrite_files = true,
                 ("--destroy-data", names) => {
                     let names = names.split(',').filter(|name| !name.is_empty());
                     own.destroy_data.get_or_insert_default().extend(names.map(str::to_string));

@@ -39,7 +39,7 @@ const LETTERS: [(&str, &str); 13] = [
 ];
 
 /// Options that `stormlp gdsio` accepts under the same name.
-const SHARED: [&str; 3] = ["--emulate", "--destroy-data", "--overwrite-files"];
+const SHARED: [&str; 2] = ["--emulate", "--destroy-data"];
 
 /// A message or advice reworded for a gdsio user. Complete commands stay unchanged, and an option
 /// without a gdsio letter is attributed to `stormlp gds`.

@@ -160,6 +160,22 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
 }
 
 #[test]
+fn files_that_are_small_for_lack_of_space_are_named() {
+    let mut request = plain();
+    let told = |request: &MatrixRequest, free_bytes: u64| {
+        let plan = solve(request, &folder(free_bytes));
+        let told = plan.warnings.iter().find(|one| one.kind == WarningKind::Scaled);
+        told.map(|one| one.fact.clone())
+    };
+    let threads = u64::from(request.threads[0]);
+    assert_eq!(told(&request, 100 * GIB), None);
+    let short = told(&request, 4 * threads * 100 * MIB).unwrap();
+    assert!(short.starts_with("files of 100 MiB, not 1 GiB: a quarter"), "{short}");
+    request.file_size_bytes = Some(100 * MIB);
+    assert_eq!(told(&request, 4 * threads * 100 * MIB), None);
+}
+
+#[test]
 fn writes_through_the_page_cache_end_with_a_sync_unless_it_is_declined() {
     let synced = |fsync: Fsync, op: Operation| -> Vec<bool> {
         let mut request = plain();
@@ -207,6 +223,13 @@ fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
     assert_eq!((reach.rounds, reach.device_share), (4.0, Some(0.25)));
     assert!(reach.is_again() && reach.is_mostly_memory());
     assert_eq!(reach.of_memory, Some("mostly read from memory"));
+    let memory = |device_bytes| {
+        let numbers = Measurement { device_read_bytes: Some(device_bytes), ..numbers.clone() };
+        plan.reach(&plan.cells[0], &numbers, 1).unwrap().of_memory.map(str::to_string)
+    };
+    let through_cache = !plan.cells[0].direct;
+    let partly = through_cache.then(|| "partly read from memory".to_string());
+    assert_eq!((memory(3 * GIB), memory(4 * GIB)), (partly, None));
     // The bytes of four hosts are compared with the files of four.
     let of_four = plan.reach(&plan.cells[0], &numbers, 4).unwrap();
     assert!(!of_four.is_again());

@@ -77,11 +77,14 @@ fn hosts_that_hardly_measured_at_once_have_no_sum() {
         cell.overlap_share = Some(0.97);
     }
     let summed = headline(&report);
-    assert!(summed.contains("3 hosts × 8 threads"), "{summed}");
-    assert!(summed.ends_with("; 3 hosts at once for 97 % of the time"), "{summed}");
+    assert!(summed.contains("3 processes × 8 threads"), "{summed}");
+    assert!(summed.ends_with("; 3 processes at once for 97 % of the time"), "{summed}");
     report.results.cells[2].overlap_share = Some(0.62);
     let apart = headline(&report);
-    assert!(apart.starts_with("no sum of 3 hosts: they measured at once for only 62 %"), "{apart}");
+    assert!(
+        apart.starts_with("no sum of 3 processes: they measured at once for only 62 %"),
+        "{apart}"
+    );
 }
 
 #[test]
