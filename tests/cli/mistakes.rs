@@ -3,7 +3,7 @@
 use crate::stormlp;
 
 /// The command line, the exit code, and the text that the answer contains.
-const MISTAKES: [(&str, i32, &str); 111] = [
+const MISTAKES: [(&str, i32, &str); 114] = [
     ("gds --io-size 1X", 2, "write a number with K, M, G"),
     ("gds --iosize 1M", 2, "'--io-size'"),
     ("gds --bs 4k", 2, "--bs is --io-size here"),
@@ -51,6 +51,9 @@ const MISTAKES: [(&str, i32, &str); 111] = [
     ("report list", 4, "then `stormlp report`"),
     ("report a b", 2, "`stormlp report show PATH...` shows several"),
     ("report show", 2, "`stormlp report` lists the reports"),
+    ("report -o page.html show a", 2, "stormlp report show -o page.html a`"),
+    ("train unet3d --closed --dry-run --mlperf-output m --dir none", 4, "add --generate=full"),
+    ("launch h1,h1", 2, "name each host once"),
     ("report show --kind gds", 2, "--kind is an option of report"),
     ("compare a", 2, "stormlp compare BASELINE CANDIDATE"),
     ("submission rehearse unet3d", 2, "use one of check"),

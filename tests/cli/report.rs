@@ -115,6 +115,7 @@ fn a_faulty_report_is_one_sentence_with_its_own_exit_code() {
     }
     let said = refused(place, "report --kind gds show results/train", 2);
     assert!(said.contains("precedes `show`"), "{said}");
+    assert!(said.contains("stormlp report show results/train`"), "{said}");
     let said = refused(place, "report show results", 4);
     assert!(said.contains("`stormlp report results` lists its reports"), "{said}");
     fs::create_dir_all(place.join("bad/one")).unwrap();

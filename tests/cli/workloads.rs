@@ -95,9 +95,7 @@ fn wrong_names_list_the_choices_and_the_nearest() {
     assert!(yaml.contains("name: llama3-8b"), "{yaml}");
     let sizes = stdout(stormlp().args(["workloads", "show", "llama3.1-8b"]).assert().success());
     assert!(sizes.contains("128 KiB"), "{sizes}");
-    for words in ["show llama3-8b --accelerator h100", "--format json show unet3d"] {
-        stormlp().arg("workloads").args(words.split(' ')).assert().code(2);
-    }
+    stormlp().args(["workloads", "--format", "json", "show", "unet3d"]).assert().code(2);
     stormlp().args(["datasize", "missing.yaml"]).assert().code(4);
     stormlp().args(["datasize", "unet3d", "--edition", "9.0"]).assert().code(2);
     let assert = stormlp().args(["datasize", "unet3d", "-n", "0"]).assert().code(2);

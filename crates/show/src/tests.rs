@@ -86,6 +86,47 @@ fn a_screen_ends_with_the_answer_and_counts_what_it_leaves_out() {
 }
 
 #[test]
+fn a_fact_is_cut_after_a_clause() {
+    let fact =
+        "cpu read: the buffers use 4 KiB pages, so that all of the large transfers are split";
+    let mut document = Document::new("the answer");
+    document.warnings = vec![warning(&fact.repeat(3), &"remedy ".repeat(24)); 3];
+    let screen = text::screen(&document, 80);
+    assert!(screen.contains("use 4 KiB pages …; remedy remedy"), "{screen}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn a_remedy_is_shown_whole_or_not_at_all(
+        notes in prop::collection::vec(("[a-z]{1,9}([,;]? [a-z]{1,9}){0,30}", 1..40_usize), 1..12),
+        vital in any::<bool>(),
+    ) {
+        let flat = |text: &str| text.split_whitespace().collect::<String>();
+        let remedies = notes.iter().enumerate().map(|(nth, (_, words))| {
+            format!("BEGIN{nth}{}END{nth}.", " remedy".repeat(*words))
+        });
+        let remedies: Vec<String> = remedies.collect();
+        let mut document = full();
+        document.warnings.clear();
+        for ((fact, _), remedy) in notes.iter().zip(&remedies) {
+            document.warnings.push(warning(fact, remedy));
+            if let Some(table) = &mut document.sections[0].table {
+                table.footnotes = vec![format!("{fact}; {remedy}")];
+            }
+        }
+        if vital {
+            document.warnings[0].kind = WarningKind::Retried;
+        }
+        let screen = flat(&text::screen(&document, 80));
+        for (nth, remedy) in remedies.iter().enumerate() {
+            let begun = screen.matches(&format!("BEGIN{nth}r")).count();
+            prop_assert_eq!(begun, screen.matches(&flat(remedy)).count(), "{}", screen);
+        }
+    }
+}
+
+#[test]
 fn the_load_of_others_is_among_the_warnings_of_a_screen() {
     let mut document = Document::new("the answer");
     document.warn(&[

@@ -100,9 +100,8 @@ impl Cli {
     pub(crate) fn parsed<W: Into<OsString> + Clone>(
         words: impl IntoIterator<Item = W>,
     ) -> Result<Self, clap::Error> {
-        let mut line = command();
-        let matches = line.try_get_matches_from_mut(words)?;
-        let parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut line))?;
+        let matches = command().try_get_matches_from(words)?;
+        let parsed = Self::from_arg_matches(&matches)?;
         let mut of_command = &matches;
         while let Some((_, below)) = of_command.subcommand() {
             of_command = below;
@@ -324,6 +323,14 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_mistaken_key_of_tune_shows_the_keys_and_no_usage_of_another_command() {
+        let error = Cli::parsed(["stormlp", "gds", "--tune", "submit-batch=x"]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("submit-batch=x") && text.contains("the keys are"), "{text}");
+        assert!(!text.contains("Usage"), "{text}");
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage_error(error),
     };
-    output::show_details(cli.details);
+    output::arrange(cli.details, cli.quiet);
     storage::inject(&cli.inject_fault);
     commands::hang::arm();
     let needs = cli.command.needs();

@@ -4,7 +4,7 @@
 use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use stormlp_core::shell::shell_word;
+use stormlp_core::shell::CommandLine;
 use stormlp_kvcache::plan::Model;
 
 /// Options of fio, and their equivalents in `stormlp gds`.
@@ -80,7 +80,7 @@ const OF_OTHERS: [(&[&str], &str); 39] = [
     (&["engine"], "--tune engine=NAME"),
     (&["delfiles"], "--clean"),
     (&["profile"], "--edition"),
-    (&["verbose", "lat", "latpercent"], "--details"),
+    (&["all", "verbose", "lat", "latpercent"], "--details"),
     (
         &["csvfile", "jsonfile", "resfile", "export"],
         "--output FILE, whose ending chooses the format",
@@ -294,19 +294,17 @@ fn tunes(command: &str, setting: &str) -> bool {
 
 /// The command line with a `--params` before each of its values, if some `words` lack one.
 fn one_value_per_flag(words: &[String]) -> Option<String> {
-    let mut line = vec!["stormlp".to_string()];
-    let mut is_value = false;
-    for word in words {
-        let is_another = is_value && word.contains('=') && !word.starts_with('-');
-        let follows = line.last().is_some_and(|last| last == "--params");
-        if is_another && !follows {
-            line.push("--params".to_string());
-        }
-        is_value = follows || is_another || word.starts_with("--params");
-        line.push(shell_word(word));
+    let is_setting = |word: &String| word.contains('=') && !word.starts_with('-');
+    let mut line = words.to_vec();
+    let mut lacks = |two: &[String]| {
+        (is_setting(&two[0]) || two[0].starts_with("--params=")) && is_setting(&two[1])
+    };
+    while let Some(at) = line.windows(2).position(&mut lacks) {
+        line.insert(at + 1, "--params".to_string());
     }
-    (line.len() > words.len() + 1)
-        .then(|| format!("each --params has one value: `{}`", line.join(" ")))
+    let is_better =
+        line.len() > words.len() && words.iter().any(|word| word.starts_with("--params"));
+    is_better.then(|| format!("each --params has one value: `stormlp {}`", CommandLine::new(line)))
 }
 
 /// The argument without an option that a command calls `name`.

@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -120,21 +121,29 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.cause().exit_code())
 }
 
-/// Whether text shows everything: `--details`.
-static DETAILS: OnceLock<bool> = OnceLock::new();
+/// Whether text shows everything, and whether messages about progress are hidden: `--details`, `--quiet`.
+static ASKED: OnceLock<(bool, bool)> = OnceLock::new();
 
 /// Width of text for a reader other than a terminal, such as a launcher or a pipe.
 const PIPE_COLUMNS: usize = 100;
 
-/// Decides whether text shows everything, or only a screen. `STORMLP_DETAILS=1` asks for
-/// everything, too, for the logs of batch jobs.
-pub(crate) fn show_details(details: bool) {
-    let _ = DETAILS.set(details || std::env::var_os("STORMLP_DETAILS").is_some_and(|v| v == "1"));
+/// Decides whether text shows everything, or only a screen, and whether progress is `quiet`.
+/// `STORMLP_DETAILS=1` asks for everything, too, for the logs of batch jobs.
+pub(crate) fn arrange(details: bool, quiet: bool) {
+    let details = details || std::env::var_os("STORMLP_DETAILS").is_some_and(|v| v == "1");
+    let _ = ASKED.set((details, quiet));
 }
 
 /// Whether everything is asked for.
 pub(crate) fn details() -> bool {
-    DETAILS.get().is_some_and(|details| *details)
+    ASKED.get().is_some_and(|(details, _)| *details)
+}
+
+/// Says where a result was written, unless progress is hidden.
+pub(crate) fn wrote(place: &Path) {
+    if !ASKED.get().is_some_and(|(_, quiet)| *quiet) {
+        say(format!("wrote {}", place.display()));
+    }
 }
 
 /// Prints a document as text.

@@ -39,7 +39,7 @@ pub struct CheckpointRequest {
     pub command: CommandLine,
 
     /// Print the plan and exit
-    #[arg(long, conflicts_with = "mlperf_output")]
+    #[arg(long)]
     pub dry_run: bool,
 
     /// Fraction of the checkpoint, up to 1 [default: auto]

@@ -190,13 +190,15 @@ impl Comparison {
     }
 
     fn cannot_tell(&self) -> String {
+        let [baseline, candidate] = &self.names;
+        let open = format!("cannot tell {candidate} from {baseline}");
         let Some(one) = self.widest().or(self.figures.first()) else {
-            return "cannot tell".to_string();
+            return open;
         };
         let told = moved(&self.briefly(one));
         match (&one.interval, self.why_not()) {
-            (None, Some(why)) => format!("cannot tell: {told}, but {why}"),
-            _ => format!("cannot tell: {told}"),
+            (None, Some(why)) => format!("{open}: {told}, but {why}"),
+            _ => format!("{open}: {told}"),
         }
     }
 

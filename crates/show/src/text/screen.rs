@@ -166,8 +166,13 @@ impl<'a> Note<'a> {
     fn within(&self, width: usize, lines: usize) -> Option<String> {
         let words = self.fact.match_indices(' ').map(|(at, _)| at).chain([self.fact.len()]);
         let ends: Vec<usize> = words.collect();
-        let texts = ends.into_iter().rev().map(|end| self.text_of(&self.fact[..end]));
-        texts.into_iter().find(|text| self.lines(width, text) <= lines)
+        let fits = |end: &usize| self.lines(width, &self.text_of(&self.fact[..*end])) <= lines;
+        let end = ends.into_iter().rev().find(fits)?;
+        // A whole clause reads better than that and the beginning of the next.
+        let marks = [", ", "; ", " ("].into_iter();
+        let clause = marks.filter_map(|mark| self.fact[..end].rfind(mark)).max();
+        let clause = clause.filter(|at| end < self.fact.len() && *at > end / 2);
+        Some(self.text_of(&self.fact[..clause.unwrap_or(end)]))
     }
 }
 

@@ -364,5 +364,6 @@ pub(crate) fn write_mlperf(
             .with_context(|| format!("cannot write {}", path.display()))
             .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))?;
     }
+    output::wrote(folder);
     Ok(())
 }

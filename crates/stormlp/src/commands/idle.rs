@@ -4,6 +4,9 @@ use stormlp_core::failure::Failure;
 use stormlp_core::path::PathKind;
 use stormlp_core::tune::MachineTune;
 
+/// Where the folder for MLPerf's files has no effect; rules ask where it is.
+pub(crate) const OPEN_DRY_RUN: &str = "with --dry-run and without --closed";
+
 /// Rejects `options` that are given; `place` says where they have no effect.
 ///
 /// # Errors

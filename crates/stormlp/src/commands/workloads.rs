@@ -57,10 +57,6 @@ enum Catalog {
         /// Name of a workload or model, such as unet3d, unet3d_h100 or llama3-8b
         #[arg(value_name = "NAME")]
         name: String,
-
-        /// Accelerator of a training workload
-        #[arg(long, value_name = "NAME")]
-        accelerator: Option<String>,
     },
 }
 
@@ -77,9 +73,9 @@ struct FormatArgs {
 /// With exit code 3 if it does not exist.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let format = match args.command {
-        Some(Catalog::Show { name, accelerator }) => {
+        Some(Catalog::Show { name }) => {
             refuse(&[("--format", args.list.format.is_some())], "on `workloads show`")?;
-            return show(&name, accelerator.as_deref());
+            return show(&name);
         }
         Some(Catalog::List(list)) => list.format,
         None => args.list.format,
@@ -105,15 +101,12 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
 }
 
 /// Prints a workload, or a model.
-fn show(name: &str, accelerator: Option<&str>) -> Result<(), Failure> {
+fn show(name: &str) -> Result<(), Failure> {
     let model = SizeRequest { model: name.to_string(), tokens: Vec::new(), capacity_bytes: None };
-    match (Owner::of(name), builtin::yaml(name), size(&model)) {
-        (Some(Owner::Checkpoint | Owner::KvCache), ..) if accelerator.is_some() => {
-            refuse(&[("--accelerator", true)], &format!("on the model {name}"))
-        }
-        (_, Some(yaml), _) => output::print(yaml),
-        (_, _, Ok(sizes)) => output::show(&kvcache::size(&sizes)),
-        _ => output::print(built_in(name, accelerator)?.yaml),
+    match (builtin::yaml(name), size(&model)) {
+        (Some(yaml), _) => output::print(yaml),
+        (None, Ok(sizes)) => output::show(&kvcache::size(&sizes)),
+        (None, Err(_)) => output::print(built_in(name, None)?.yaml),
     }
 }
 

@@ -137,7 +137,7 @@ pub fn find(
         .filter(|found| !(found.train.files.is_empty() || found.is_unfinished() && may_generate));
     let Some(found) = whole else {
         if !may_generate {
-            return Err(nothing_there(&place.folder, workload, &datagen));
+            return Err(nothing_there(&place.folder, workload, &datagen, request.closed));
         }
         let (starter, words) = to_begin(workload, request, facts, (begun.as_ref(), &place.folder))?;
         // Before anything is written to another folder.
@@ -361,17 +361,18 @@ fn scan(
     }
 }
 
-fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
+fn nothing_there(folder: &Path, workload: &Workload, datagen: &str, closed: bool) -> Failure {
     if folder.is_file() {
         let fact = format!("{} is a file, not a dataset's folder", folder.display());
         return Failure::saying(Cause::Machine, fact)
             .with_help("give the folder that has train/ in it: --dir DIR");
     }
+    let generate = if closed { "--generate=full" } else { "--generate for a starter dataset" };
     Failure::saying(
         Cause::Machine,
         format!("{} contains no {} files of a dataset", folder.display(), workload.dataset.format),
     )
-    .with_help(format!("make one with `{datagen}`, or add --generate for a starter dataset"))
+    .with_help(format!("make one with `{datagen}`, or add {generate}"))
 }
 
 /// The dataset described by `spec`.
@@ -413,6 +414,9 @@ fn generation(error: GenerateError) -> Failure {
     match error {
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --dir, or remove it with `stormlp clean`"),
+        GenerateError::Space { .. } => {
+            Failure::machine(error).with_help("free some space, or choose another --dir")
+        }
         error => error.failure(&Session::command_line().to_string(), "stormlp datagen --overwrite"),
     }
 }

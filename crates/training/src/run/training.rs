@@ -273,7 +273,7 @@ fn find_ceiling(
     if !wanted {
         return;
     }
-    surroundings.note("AU missed its target: measuring the ceiling of this host, about 3 s");
+    surroundings.note("AU missed its target: measuring the upper limit of this host, about 3 s");
     match calibrate::ceiling(plan, &course.head.host, accelerators, surroundings) {
         Ok(Some(mean)) => {
             report.results.calibration = Some(mean);
@@ -284,7 +284,7 @@ fn find_ceiling(
         Ok(None) => {}
         Err(why) => report.warnings.push(Warning::new(
             WarningKind::HarnessBound,
-            format!("the ceiling of this host was not measured: {why}"),
+            format!("the upper limit of this host was not measured: {why}"),
             "run the workload with --path null",
         )),
     }

@@ -252,7 +252,10 @@ fn one_run_a_side_has_a_change_and_no_verdict() {
     assert!(slower.figures.iter().all(|one| one.interval.is_none()));
     let text = shown(&slower);
     let answer = text.trim_end().lines().last().unwrap();
-    assert!(answer.starts_with("cannot tell: throughput is 10.0 % lower"), "{text}");
+    assert!(
+        answer.contains("cannot tell candidate from baseline: throughput is 10.0 % lower"),
+        "{text}"
+    );
     assert!(text.contains("this may be noise; run each side at least 3 times"), "{text}");
     assert!(text.contains("--baseline 'A' --candidate 'B'"), "{text}");
 }

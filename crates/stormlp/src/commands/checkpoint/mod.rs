@@ -28,7 +28,7 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 use super::calibrate::calibrated_checkpoints;
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
-use super::idle::{refuse, refuse_on_path};
+use super::idle::{OPEN_DRY_RUN, refuse, refuse_on_path};
 use super::seed::fresh_seed;
 use super::workloads::{Owner, read_text};
 use crate::output;
@@ -87,6 +87,8 @@ fn completed(args: &Args) -> Result<CheckpointRequest, Failure> {
     request.workload = workload(&request.model)?;
     take_objects(&mut request)?;
     refuse_idle(&request)?;
+    let idle = args.mlperf_output.is_some() && request.dry_run && !request.closed;
+    refuse(&[("--mlperf-output", idle)], OPEN_DRY_RUN)?;
     request.command = Session::command_line();
     if request.folders.is_empty() {
         let notes = &request.workload.without_effect;

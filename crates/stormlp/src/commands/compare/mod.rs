@@ -39,7 +39,7 @@ Examples:
                                         exit code 7 if a figure is 5 % worse
 
 A figure is better or worse if the 95 % interval of its change excludes 0.
-With one run per side, the answer is always 'cannot tell'."
+With one run per side and no --history, the answer is 'cannot tell'."
 )]
 pub(crate) struct Args {
     /// Reports of the baseline, or their folders; two paths are baseline and candidate

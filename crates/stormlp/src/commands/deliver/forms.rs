@@ -270,7 +270,8 @@ impl Targets {
             (Format::Csv, [document]) if self.appends => append_csv(path, document),
             _ => replace("--output", path, &self.text(forms, *format, whole)?),
         };
-        self.files.iter().map(write).fold(Ok(()), Result::and)
+        let told = |file: &(PathBuf, Format)| write(file).map(|()| output::wrote(&file.0));
+        self.files.iter().map(told).fold(Ok(()), Result::and)
     }
 
     /// The result in a format; `draw` decides how much text shows.

@@ -24,7 +24,7 @@ use stormlp_mlperf::official::OutputFile;
 
 use super::deliver::OutputArgs;
 use super::driver::{Lane, Outputs, Running, Start, drive};
-use super::idle::refuse;
+use super::idle::{OPEN_DRY_RUN, refuse};
 use super::workloads::Owner;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
@@ -91,7 +91,7 @@ pub(crate) struct MlperfArgs {
     of_run: RunArgs<MlperfRequest>,
 
     /// Also write the files of MLPerf's client to DIR
-    #[arg(long, value_name = "DIR", help_heading = "Results", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 }
 
@@ -159,6 +159,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
                 &fixed.map(|(key, is_given)| (key, is_given && workload.closed)),
                 "with --closed",
             )?;
+            let idle = mlperf_output.is_some() && run.dry_run && !workload.closed;
+            refuse(&[("--mlperf-output", idle)], OPEN_DRY_RUN)?;
             (KvcacheWorkload::Mlperf(workload), run, output, mlperf_output)
         }
         What::Serving(args) => {

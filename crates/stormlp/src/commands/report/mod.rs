@@ -4,6 +4,7 @@ mod list;
 mod show;
 
 use stormlp_core::failure::Failure;
+use stormlp_core::shell::CommandLine;
 use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp report`.
@@ -41,8 +42,12 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     match args.shown {
         None => list::list(args.list),
         Some(Chosen::Show(_)) if args.list != list::ListArgs::default() => {
-            let message = "what precedes `show` is for the list of reports";
-            Err(Failure::usage(message).with_help("type `stormlp report show PATH [OPTIONS]`"))
+            let mut words: Vec<String> = std::env::args().collect();
+            let show = words.iter().skip(2).position(|word| word == "show").unwrap_or_default();
+            words[2..=2 + show].rotate_right(1);
+            let line = CommandLine::new(words).without_option("--kind").without_option("--tag");
+            let help = format!("type `{line}`");
+            Err(Failure::usage("an option precedes `show`").with_help(help))
         }
         Some(Chosen::Show(asked)) => show::show(asked),
     }

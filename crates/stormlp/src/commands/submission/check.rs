@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use stormlp_mlperf::show as submission;
 use stormlp_mlperf::submission::{Submission, TreeVerdict, check, read};
 
-use crate::output::Format;
+use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp submission check`.
@@ -13,7 +13,7 @@ use stormlp_core::failure::Failure;
 #[command(after_help = "\
 Examples:
   stormlp submission check mlperf/                  a package with closed/ and open/
-  stormlp submission check results/ --all           a results folder of mlpstorage or DLIO
+  stormlp submission check results/ --details       a results folder, with the rules that passed
   stormlp submission check results/ --format json
 
 Exit code: 0 the rules are met, 6 a rule is broken or cannot be checked, 4 no run in TREE.")]
@@ -21,10 +21,6 @@ pub(crate) struct Args {
     /// Folder with closed/ or open/, or a results folder
     #[arg(value_name = "TREE")]
     tree: PathBuf,
-
-    /// Also show rules that passed
-    #[arg(long)]
-    all: bool,
 
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -48,7 +44,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::machine(what).with_help(EXPECTED));
     }
     let report = check(&submission);
-    args.format.print(&report, |report| submission::check(report, &tree.to_string(), args.all))?;
+    let all = output::details();
+    args.format.print(&report, |report| submission::check(report, &tree.to_string(), all))?;
     match report.verdict {
         TreeVerdict::Invalid => {
             Err(Failure::missed_target(format!("{tree} breaks rules of MLPerf Storage v3.0")))

@@ -33,7 +33,7 @@ use stormlp_transfer::probe;
 use super::calibrate::calibrated;
 use super::deliver::{Delivery, OutputArgs};
 use super::driver::{Lane, Outputs, Running, Start, drive};
-use super::idle::{refuse, refuse_on_path};
+use super::idle::{OPEN_DRY_RUN, refuse, refuse_on_path};
 use super::seed::fresh_seed;
 use super::workloads;
 use crate::hosts::Needs;
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     mlperf_output: Option<PathBuf>,
 
     /// Print the plan and exit
-    #[arg(long, conflicts_with = "mlperf_output")]
+    #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
@@ -148,6 +148,8 @@ fn refuse_idle(asked: &TrainRequest) -> Result<(), Failure> {
 fn completed(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args.request.clone();
     refuse_idle(&request)?;
+    let idle = args.mlperf_output.is_some() && args.dry_run && !request.closed;
+    refuse(&[("--mlperf-output", idle)], OPEN_DRY_RUN)?;
     request.drawn_seed = fresh_seed();
     request.keep_step_times = args.mlperf_output.is_some();
     if let Some(file) = request.client_overhead.calibration() {
