@@ -124,7 +124,7 @@ fn uncounted(measured: &Measurement) -> Option<Warning> {
     (!devices.is_empty() && measured.device_read_bytes.is_none()).then(|| {
         let fact = format!("{devices} did not count the transfers, so their share is unknown");
         let remedy = "look at /sys/block/DEVICE/queue/iostats: with 0, `echo 1` into it as root turns \
-                      counting on";
+                      counting on, except for a multipath head of an older kernel";
         Warning::new(WarningKind::KnownIssue, fact, remedy)
     })
 }

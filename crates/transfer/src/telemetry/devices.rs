@@ -1,9 +1,8 @@
 //! The block layer's counters for the devices below the files of a run.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use derive_more::Add;
 use serde::{Deserialize, Serialize};
@@ -87,8 +86,8 @@ impl DeviceCounters {
 #[derive(Debug)]
 pub struct BlockDevice {
     name: String,
-    /// A multipath head has the sums of its paths; none if the device does not count.
-    stats: Vec<File>,
+    /// None if the device does not count, as a multipath head of older kernels.
+    stat: Option<File>,
 }
 
 impl BlockDevice {
@@ -122,13 +121,8 @@ impl BlockDevice {
     fn in_folder(folder: &Path) -> Option<Self> {
         let own = File::open(folder.join("stat")).ok()?;
         let iostats = fs::read_to_string(folder.join("queue/iostats")).unwrap_or_default();
-        let of_paths = paths_of_head(folder).unwrap_or_default();
-        let stats = match of_paths.is_empty() {
-            true if iostats.trim() == "0" => Vec::new(),
-            true => vec![own],
-            false => of_paths.iter().flat_map(|path| File::open(path.join("stat"))).collect(),
-        };
-        Some(Self { name: folder.file_name()?.to_string_lossy().replace('!', "/"), stats })
+        let stat = (iostats.trim() != "0").then_some(own);
+        Some(Self { name: folder.file_name()?.to_string_lossy().replace('!', "/"), stat })
     }
 
     /// The kernel's name, `nvme0n1`.
@@ -138,27 +132,10 @@ impl BlockDevice {
 
     /// The current counters; `None` if the device does not count (`queue/iostats` is 0).
     pub fn counters(&self) -> Option<DeviceCounters> {
-        let read = |stat: &File| {
-            let mut line = [0u8; 512];
-            let len = stat.read_at(&mut line, 0).ok()?;
-            DeviceCounters::parse(std::str::from_utf8(&line[..len]).ok()?)
-        };
-        self.stats.iter().map(read).reduce(|sum, next| Some(sum? + next?))?
+        let mut line = [0u8; 512];
+        let len = self.stat.as_ref()?.read_at(&mut line, 0).ok()?;
+        DeviceCounters::parse(std::str::from_utf8(&line[..len]).ok()?)
     }
-}
-
-/// The paths of a head of NVMe multipath, `nvme0c1n1` of `nvme0n1`, below its controllers.
-fn paths_of_head(folder: &Path) -> Option<Vec<PathBuf>> {
-    let subsystem = folder.parent()?;
-    let (head, space) = folder.file_name()?.to_str()?.rsplit_once('n')?;
-    let is_path = |path: &PathBuf| {
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        name.starts_with(&format!("{head}c")) && name.ends_with(&format!("n{space}"))
-    };
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    let below = entries(subsystem).flat_map(|one| entries(&one.path())).map(|one| one.path());
-    let is_head = subsystem.file_name()?.to_str()?.starts_with("nvme-subsys");
-    is_head.then(|| below.filter(is_path).collect())
 }
 
 /// The distinct block devices under several files or folders.
@@ -214,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_does_not_count_is_unknown_and_a_head_has_the_counters_of_its_paths() {
+    fn a_device_that_does_not_count_is_unknown() {
         let sys = tempfile::tempdir().unwrap();
         let read = |name: &str| {
             BlockDevice::in_folder(&sys.path().join(name)).unwrap().counters().map(|c| c.read_bytes)
@@ -222,14 +199,9 @@ mod tests {
         device(&sys.path().join("vda"), 8, "1\n");
         device(&sys.path().join("vdb"), 8, "0\n");
         assert_eq!((read("vda"), read("vdb")), (Some(4096), None));
-        let subsystem = sys.path().join("nvme-subsys0");
-        device(&subsystem.join("nvme0n1"), 0, "0\n");
-        for (path, sectors) in
-            [("nvme0/nvme0c0n1", 8), ("nvme1/nvme0c1n1", 16), ("nvme1/nvme0c1n2", 64)]
-        {
-            device(&subsystem.join(path), sectors, "1\n");
-        }
-        assert_eq!(read("nvme-subsys0/nvme0n1"), Some(3 * 4096));
+        // A multipath head that leaves counting to its paths.
+        device(&sys.path().join("nvme0n1"), 0, "0\n");
+        assert_eq!(read("nvme0n1"), None);
     }
 
     #[test]
