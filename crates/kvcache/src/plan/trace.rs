@@ -81,23 +81,16 @@ impl fmt::Display for TraceError {
     }
 }
 
-/// Where the columns of a CSV file are, and how many there are.
-#[derive(Debug, Clone, Copy)]
-enum Columns {
-    /// Of the file that MLPerf's client writes.
-    MlperfIo,
-    /// Time, tokens of the request and of the response.
-    Burstgpt { time: usize, request: usize, response: usize, count: usize },
-    /// None: each line is a JSON object.
-    Json { is_bailian: bool },
-}
+/// The columns of time, tokens of the request and of the response in BurstGPT's CSV, and how many
+/// columns there are.
+type Columns = [usize; 4];
 
 /// Reads the lines of a trace in their order.
 #[derive(Debug)]
 pub struct TraceReader {
     bytes_per_token: u64,
     block_tokens: u32,
-    columns: Option<Columns>,
+    format: Option<(TraceFormat, Columns)>,
     line: u64,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -123,7 +116,7 @@ impl TraceReader {
         Self {
             bytes_per_token: model.bytes_per_token(),
             block_tokens,
-            columns: None,
+            format: None,
             line: 0,
             first_ns: None,
             last_ns: 0,
@@ -134,12 +127,7 @@ impl TraceReader {
 
     /// The format, once a line was read.
     pub fn format(&self) -> Option<TraceFormat> {
-        self.columns.map(|columns| match columns {
-            Columns::MlperfIo => TraceFormat::MlperfIo,
-            Columns::Burstgpt { .. } => TraceFormat::Burstgpt,
-            Columns::Json { is_bailian: true } => TraceFormat::Bailian,
-            Columns::Json { .. } => TraceFormat::Mooncake,
-        })
+        Some(self.format?.0)
     }
 
     /// Reads the next line; `None` for a line without work: a header, a blank line, an object in
@@ -157,18 +145,17 @@ impl TraceReader {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        let is_first = self.columns.is_none();
-        let columns = match self.columns {
-            Some(columns) => columns,
-            None => *self.columns.insert(columns_of(text)?),
+        let is_first = self.format.is_none();
+        let (format, columns) = match self.format {
+            Some(known) => known,
+            None => *self.format.insert(format_of(text)?),
         };
-        match columns {
-            Columns::Json { is_bailian } => self.prompt(text, is_bailian).map(Some),
+        match format {
+            TraceFormat::Mooncake => self.prompt(text, false).map(Some),
+            TraceFormat::Bailian => self.prompt(text, true).map(Some),
             _ if is_first => Ok(None),
-            Columns::MlperfIo => self.operation(text),
-            Columns::Burstgpt { time, request, response, count } => {
-                self.request(text, [time, request, response], count)
-            }
+            TraceFormat::MlperfIo => self.operation(text),
+            TraceFormat::Burstgpt => self.request(text, columns),
         }
     }
 
@@ -226,8 +213,7 @@ impl TraceReader {
     fn request(
         &mut self,
         text: &str,
-        [time, request, response]: [usize; 3],
-        count: usize,
+        [time, request, response, count]: Columns,
     ) -> Result<Option<TraceEntry>, String> {
         let fields = fields(text, count)?;
         let at_ns = self.time(seconds(fields[time])?, 0)?;
@@ -300,19 +286,21 @@ impl TraceReader {
 }
 
 /// The format that the first line shows.
-fn columns_of(text: &str) -> Result<Columns, String> {
-    if text.trim_start().starts_with('{') {
-        return Ok(Columns::Json { is_bailian: text.contains("\"chat_id\"") });
-    }
+fn format_of(text: &str) -> Result<(TraceFormat, Columns), String> {
     let header = text.trim_start_matches('\u{feff}');
-    if header == IO_HEADER {
-        return Ok(Columns::MlperfIo);
+    let format = match text.trim_start().starts_with('{') {
+        true if text.contains("\"chat_id\"") => Some(TraceFormat::Bailian),
+        true => Some(TraceFormat::Mooncake),
+        false => (header == IO_HEADER).then_some(TraceFormat::MlperfIo),
+    };
+    if let Some(format) = format {
+        return Ok((format, Columns::default()));
     }
     let names: Vec<&str> = header.split(',').map(str::trim).collect();
     let place = |name: &str| names.iter().position(|one| *one == name);
     match (place("Timestamp"), place("Request tokens"), place("Response tokens")) {
         (Some(time), Some(request), Some(response)) => {
-            Ok(Columns::Burstgpt { time, request, response, count: names.len() })
+            Ok((TraceFormat::Burstgpt, [time, request, response, names.len()]))
         }
         _ => Err(format!(
             "no known trace begins like this: use one of MLPerf's client (`{IO_HEADER}`), of \
