@@ -145,6 +145,23 @@ fn connections_are_dealt_over_several_endpoints() {
 }
 
 #[test]
+fn endpoints_of_separate_stores_are_refused_before_anything_is_measured() {
+    let (one, other) = (ObjectServer::default(), ObjectServer::default());
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(&one, DATASET).0, 0);
+    for arguments in [GDS, TRAIN, &DATASET.replace("d/set", "d/more")] {
+        let both = format!("{},{}", one.endpoint(), other.endpoint());
+        let mut command = stormlp(&one, folder.path(), arguments);
+        let output = command.env("AWS_ENDPOINT_URL", both).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(matches!(output.status.code(), Some(4 | 5)), "{arguments}: {error}");
+        assert!(error.contains("they are separate stores"), "{arguments}: {error}");
+        assert!(error.contains(&other.endpoint()), "{arguments}: {error}");
+    }
+    assert!(other.keys().is_empty(), "{:?}", other.keys());
+}
+
+#[test]
 fn an_object_that_the_endpoint_keeps_is_named() {
     let server = ObjectServer::default();
     assert_eq!(run(&server, GDS).0, 0);
@@ -486,12 +503,16 @@ fn doctor_shows_what_an_object_store_allows_and_writes_nothing() {
     let (code, out, error) = run(&server, "doctor s3://bucket/p");
     assert_eq!(code, 0, "{out}{error}");
     for expected in
-        ["s3://bucket/p can be listed", &server.endpoint(), "HTTP/1.1, without TLS", "1; "]
+        ["s3://bucket/p can be listed", &server.endpoint(), "without TLS", "one was read", "1; "]
     {
         assert!(out.contains(expected), "{expected}: {out}");
     }
     let only_reads = server.lines().iter().all(|line| line.starts_with("GET "));
     assert!(only_reads && server.keys() == ["p/x"], "{:?}", server.lines());
+    server.trap("GET /bucket/p/x", 1, Fault::Refuse(403, "AccessDenied"));
+    let (code, out, error) = run(&server, "doctor s3://bucket/p");
+    assert_eq!(code, 4, "{out}{error}");
+    assert!(out.contains("GET s3://bucket/p/x at byte 0: the endpoint answered 403"), "{out}");
     server.leave_upload("u v+1/y");
     let (_, out, _) = run_words(&server, &["doctor", "s3://bucket/u v+1"]);
     assert!(out.contains("`stormlp clean 's3://bucket/u v+1'`"), "{out}");

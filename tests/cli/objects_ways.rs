@@ -254,3 +254,25 @@ fn a_checkpoint_has_sixteen_connections_or_those_that_are_asked_for() {
     let (code, out, error) = run(&server, &format!("{CHECKPOINT} --queue-depth 3"));
     assert_eq!(code, 0, "{out}{error}");
 }
+
+#[test]
+fn a_store_that_redirects_each_object_is_followed_and_says_so() {
+    let store = ObjectServer::default();
+    let gateway = store.gateway();
+    let (code, out, error) = run(&gateway, &format!("{GDS} --op read,write --format json"));
+    assert_eq!(code, 0, "{out}{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for cell in report["cells"].as_array().unwrap() {
+        let store = &cell["evidence"]["object_store"];
+        assert!(store["redirects"].as_u64().unwrap() >= 8 && store["retries"] == 0, "{store}");
+        assert_eq!(store["endpoint"], gateway.endpoint());
+        let told = cell["evidence"]["summary"].as_str().unwrap();
+        assert!(told.contains("which redirects requests"), "{told}");
+    }
+    let large = DATASET.replace("--files 12", "--files 1").replace("=40000", "=20000000");
+    let check = large.replacen(" --params", " --check --params", 1);
+    for line in [&large, &check, CHECKPOINT, "clean s3://bucket/p", "doctor s3://bucket/d"] {
+        let (code, out, error) = run(&gateway, line);
+        assert_eq!(code, 0, "{line}: {out}{error}");
+    }
+}

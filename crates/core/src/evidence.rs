@@ -164,6 +164,9 @@ pub struct ObjectStore {
     pub retries: u64,
     /// Retries because a connection broke, or was silent for too long.
     pub retries_after_loss: u64,
+    /// Requests sent again to the place to which the endpoint redirected them.
+    #[serde(default)]
+    pub redirects: u64,
     /// Connections opened.
     pub connections: u64,
     /// Bytes sent, heads of requests included. With TLS, as encrypted.
@@ -301,6 +304,7 @@ impl ObjectStore {
         self.requests = self.requests.saturating_add(other.requests);
         self.retries = self.retries.saturating_add(other.retries);
         self.retries_after_loss = self.retries_after_loss.saturating_add(other.retries_after_loss);
+        self.redirects = self.redirects.saturating_add(other.redirects);
         self.connections = self.connections.saturating_add(other.connections);
         self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
         self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
@@ -311,8 +315,9 @@ impl ObjectStore {
     pub fn to_text(&self) -> String {
         let of = |what: &Option<String>| what.clone().unwrap_or_else(|| "unknown".to_string());
         let tls = self.tls.as_ref().map_or_else(String::new, |tls| format!(" over {tls}"));
+        let redirects = if self.redirects > 0 { ", which redirects requests" } else { "" };
         format!(
-            "{}{tls} with {} (Server: {}); its caches are unknown",
+            "{}{tls} with {} (Server: {}){redirects}; its caches are unknown",
             of(&self.http),
             self.endpoint,
             of(&self.server)

@@ -101,21 +101,30 @@ struct Reply {
 
 impl Default for ObjectServer {
     fn default() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let state: Arc<Mutex<State>> = Arc::default();
-        let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                let state = Arc::clone(&shared);
-                thread::spawn(move || serve(&socket, &state));
-            }
-        });
-        Self { address, state }
+        Self::start(Arc::default(), None)
     }
 }
 
 impl ObjectServer {
+    /// A server of these objects; one with a `target` redirects requests for objects there.
+    fn start(state: Arc<Mutex<State>>, target: Option<SocketAddr>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let state = Arc::clone(&shared);
+                thread::spawn(move || serve(&socket, &state, target));
+            }
+        });
+        Self { address, state }
+    }
+
+    /// A gateway before this server: it lists its objects, and redirects requests for each to it.
+    pub fn gateway(&self) -> Self {
+        Self::start(Arc::clone(&self.state), Some(self.address))
+    }
+
     /// Its address: `http://127.0.0.1:PORT`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
@@ -208,11 +217,19 @@ impl ObjectServer {
     }
 }
 
-fn serve(socket: &TcpStream, state: &Mutex<State>) {
+fn serve(socket: &TcpStream, state: &Mutex<State>, target: Option<SocketAddr>) {
     let mut reader = BufReader::new(socket);
     while let Some(request) = receive(&mut reader) {
         let path = percent(request.url.path());
         let line = format!("{} {path}?{}", request.method, told_query(&request.url));
+        let is_of_object = path[1..].split_once('/').is_some_and(|(_, key)| !key.is_empty());
+        if let Some(target) = target.filter(|_| is_of_object) {
+            let mut socket = socket;
+            match socket.write_all(&redirect(target, &request)) {
+                Ok(()) => continue,
+                Err(_) => return,
+            }
+        }
         let fault = {
             let mut state = state.lock().unwrap();
             state.lines.push(line.clone());
@@ -268,12 +285,14 @@ fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_string(), words.next()?.to_string());
     let (mut length, mut range, mut amz, mut signed) = (0, None, BTreeMap::new(), None);
+    let mut asks = false;
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
         let Some((name, value)) = header.trim_end().split_once(": ") else { break };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().ok()?,
+            "expect" => asks = true,
             "range" => {
                 let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
                 range = Some((first.parse().ok()?, last.parse().ok()?));
@@ -288,10 +307,21 @@ fn receive(reader: &mut BufReader<&TcpStream>) -> Option<Request> {
             _ => {}
         }
     }
-    let mut body = vec![0; length];
+    // Only a gateway is asked, and it does not want the body.
+    let mut body = vec![0; if asks { 0 } else { length }];
     reader.read_exact(&mut body).ok()?;
     let url = Url::parse(&format!("http://s3{target}")).ok()?;
     Some(Request { method, url, range, amz, signed, body })
+}
+
+/// The redirect of a request to the same object at `target`, with a query as gateways add it.
+fn redirect(target: SocketAddr, request: &Request) -> Vec<u8> {
+    let mut place = request.url.clone();
+    place.query_pairs_mut().append_pair("pid", "gateway");
+    let place = &place[url::Position::BeforePath..];
+    let location = format!("Location: http://{target}{place}\r\n");
+    let reply = Reply { status: "307 Temporary Redirect", headers: location, body: Vec::new() };
+    reply.bytes(&request.method)
 }
 
 fn told_query(url: &Url) -> String {

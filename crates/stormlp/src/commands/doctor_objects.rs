@@ -13,7 +13,7 @@ use stormlp_core::shell::shell_word;
 use stormlp_core::verify::Verify;
 use stormlp_show::document::Document;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::object::{Client, ObjectError, Session, Settings};
+use stormlp_transfer::object::{Client, Get, ObjectError, Session, Settings};
 
 use crate::output::Format;
 
@@ -31,6 +31,8 @@ struct Examined {
     list: Availability,
     /// Whether there is any.
     has_objects: bool,
+    /// Whether the first byte of one can be read; `None` without any that has content.
+    read: Option<Availability>,
     /// Unfinished uploads below the prefix; `None` if they may not be listed.
     unfinished_uploads: Option<usize>,
     /// The median time of a list of one key over an open connection, in milliseconds.
@@ -69,7 +71,14 @@ fn examined(
     session: &mut Session,
     prefix: &str,
 ) -> (Examined, Option<ObjectError>) {
-    let any = session.has_any(prefix);
+    // Empty objects often stand for folders.
+    let any = session.first(prefix, 10);
+    let one = any.as_ref().ok().and_then(Option::as_ref).filter(|one| one.facts.bytes > 0);
+    let got = one.map(|one| session.get(Get::of(&one.key, 0, &one.facts), &mut [0]));
+    let available = |done: Result<(), &ObjectError>| match done {
+        Ok(()) => Availability::Available,
+        Err(error) => Availability::unavailable(error.to_string(), error.remedy()),
+    };
     let round_trip_ms = any.as_ref().ok().and_then(|_| round_trip_ms(session, prefix));
     let answers = session.evidence().http.is_some();
     let uploads = answers.then(|| session.uploads(prefix).ok()).flatten();
@@ -77,15 +86,13 @@ fn examined(
         location: location.display().to_string(),
         unfinished_uploads: uploads.map(|all| all.len()),
         store: session.evidence(),
-        list: match &any {
-            Ok(_) => Availability::Available,
-            Err(error) => Availability::unavailable(error.to_string(), error.remedy()),
-        },
-        has_objects: *any.as_ref().unwrap_or(&false),
+        list: available(any.as_ref().map(drop)),
+        has_objects: any.as_ref().is_ok_and(Option::is_some),
+        read: got.as_ref().map(|got| available(got.as_ref().map(drop))),
         round_trip_ms,
         other_endpoints: Vec::new(),
     };
-    (found, any.err())
+    (found, any.err().or(got.and_then(Result::err)))
 }
 
 /// The median time of a list of one key, in milliseconds; `None` if none succeeds.
@@ -93,7 +100,7 @@ fn round_trip_ms(session: &mut Session, prefix: &str) -> Option<f64> {
     let mut trips_ms = Vec::new();
     for _ in 0..TRIPS {
         let begun = Instant::now();
-        if session.has_any(prefix).is_ok() {
+        if session.first(prefix, 1).is_ok() {
             trips_ms.push(begun.elapsed().as_secs_f64() * 1e3);
         }
     }
@@ -107,11 +114,12 @@ fn trip_words(examined: &Examined) -> Option<String> {
 }
 
 fn document(examined: &Examined) -> Document {
-    let Examined { location, store, list, has_objects, .. } = examined;
-    let (can, objects) = match list {
-        Availability::Available if *has_objects => ("can", "some"),
-        Availability::Available => ("can", "none"),
-        Availability::Unavailable { fact, .. } => ("cannot", fact.as_str()),
+    let Examined { location, store, list, has_objects, read, .. } = examined;
+    let (can, objects) = match (list, read) {
+        (Availability::Unavailable { fact, .. }, _) => ("cannot", fact.as_str()),
+        (_, Some(Availability::Unavailable { fact, .. })) => ("can", fact.as_str()),
+        (_, Some(Availability::Available)) => ("can", "some, and one was read"),
+        _ => ("can", if *has_objects { "some, without content" } else { "none" }),
     };
     let mut document = Document::new(format!("{location} {can} be listed"));
     let facts = &mut document.brief;

@@ -12,7 +12,6 @@ use super::error::{ObjectError, ObjectFault};
 use super::settings::{Settings, host};
 use super::sign;
 use super::tls;
-use super::wire::WireError;
 use crate::error::TransferError;
 
 /// An object store as one user sees it.
@@ -24,8 +23,8 @@ pub struct Client {
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// The endpoints of the settings, with the facts known of each.
     pub(super) endpoints: Vec<Endpoint>,
-    /// The first reply's facts about the connection.
-    pub(super) seen: OnceLock<Seen>,
+    /// The versions of HTTP and of TLS, if there is any, of the first reply.
+    pub(super) seen: OnceLock<(String, Option<String>)>,
     /// The first header `Server`: a proxy that refuses before the server may send none.
     pub(super) server: OnceLock<String>,
     pub(super) sessions: AtomicU64,
@@ -42,13 +41,6 @@ pub(super) struct Endpoint {
     pub(super) answered: AtomicBool,
     /// Sessions with it now, each of which has one connection.
     pub(super) sessions: AtomicU64,
-}
-
-/// The protocols of the replies.
-#[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) http_minor: u8,
-    pub(super) tls: Option<&'static str>,
 }
 
 impl Client {
@@ -84,24 +76,14 @@ impl Client {
 
     /// The evidence of a session with endpoint `at` that counted this much.
     pub(super) fn evidence(&self, at: usize, counts: ObjectStore) -> ObjectStore {
-        let seen = self.seen.get();
+        let (http, tls) = self.seen.get().cloned().unzip();
         ObjectStore {
             endpoint: host(&self.endpoints[at].url),
             addressing: self.settings.addressing().to_string(),
             server: self.server.get().cloned(),
-            http: seen.map(|seen| format!("HTTP/1.{}", seen.http_minor)),
-            tls: seen.and_then(|seen| seen.tls).map(str::to_string),
+            http,
+            tls: tls.flatten(),
             ..counts
-        }
-    }
-
-    /// A fault of a connection to endpoint `at`, after so many retries.
-    pub(super) fn fault(&self, at: usize, error: WireError, retries: u32) -> ObjectFault {
-        let endpoint = host(&self.endpoints[at].url);
-        match error {
-            WireError::Lost(source) => ObjectFault::Connection { endpoint, source, retries },
-            WireError::Tls(reason) => ObjectFault::Tls { endpoint, reason },
-            WireError::Wrong(what) => ObjectFault::Answer(what),
         }
     }
 

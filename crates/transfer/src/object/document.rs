@@ -22,6 +22,14 @@ pub(super) fn is_error(body: &[u8]) -> bool {
     ["<Error>", "<Error "].iter().any(|tag| root.starts_with(tag))
 }
 
+/// The text of the first element of this name: only flat documents are read so.
+pub(super) fn element(text: &str, name: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (inner, _) = rest.split_once('<')?;
+    let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+    Some(plain.iter().fold(inner.to_string(), |text, (from, to)| text.replace(from, to)))
+}
+
 /// The document with S3's namespace, which some endpoints leave out.
 fn with_namespace(text: &str) -> Cow<'_, str> {
     let root = text.find("?>").map_or(0, |end| end + 2);

@@ -13,6 +13,8 @@ mod error;
 mod get;
 mod ini;
 mod pool;
+#[cfg(test)]
+mod redirect_tests;
 mod reply;
 mod request;
 mod retry;

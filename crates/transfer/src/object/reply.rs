@@ -4,8 +4,10 @@ use std::fmt;
 
 use stormlp_core::evidence::REFUSED_HELP;
 use stormlp_core::printable::printable;
+use url::Url;
 
 use super::checksum::Checksum;
+use super::document::element;
 use super::retry::after_retries;
 
 /// The header of every object that stormlp puts, which the endpoint keeps with it.
@@ -87,8 +89,7 @@ impl Head {
             "etag" => self.etag = Some(text()),
             "server" => self.server = Some(text()),
             "content-range" => self.content_range = Some(text()),
-            // Its query is a signature.
-            "location" => self.location = text().split('?').next().map(str::to_string),
+            "location" => self.location = Some(text()),
             "x-amz-bucket-region" => self.region = Some(text()),
             MARK => self.marked = true,
             name => self.checksum = self.checksum.or_else(|| Checksum::of_header(name, &text())),
@@ -118,6 +119,8 @@ pub struct Refusal {
     message: String,
     /// Where the endpoint would send the request, and the bucket's region.
     elsewhere: Option<String>,
+    /// The place to which the request may follow.
+    pub(super) moved: Option<Box<Url>>,
     retries: u32,
     /// Whether the connection can be used again.
     pub(super) keeps_connection: bool,
@@ -128,9 +131,12 @@ impl Refusal {
     pub(super) fn of(head: &Head, body: &[u8], conceal: Concealer<'_>) -> Self {
         let text = String::from_utf8_lossy(body);
         let region = head.region.as_ref().map(|region| format!("region {region}"));
-        let elsewhere = [head.location.clone(), region];
+        // Its query may be a signature.
+        let location = head.location.as_ref().and_then(|to| to.split('?').next());
+        let elsewhere = [location.map(str::to_string), region];
         let elsewhere: Vec<String> = elsewhere.into_iter().flatten().collect();
-        let told = |name, longest| shortened(&conceal(longest, element(&text, name)));
+        let told =
+            |name, longest| shortened(&conceal(longest, &element(&text, name).unwrap_or_default()));
         let code = told("Code", LONGEST_CODE);
         Self {
             status: head.status,
@@ -148,6 +154,7 @@ impl Refusal {
             },
             elsewhere: Some(conceal(usize::MAX, &elsewhere.join(", ")))
                 .filter(|text| !text.is_empty()),
+            moved: None,
             retries: 0,
             keeps_connection: !head.closes,
         }
@@ -166,6 +173,7 @@ impl Refusal {
             code: shortened(&conceal(LONGEST_CODE, code)),
             message: shortened(&conceal(LONGEST_WORD, message)),
             elsewhere: None,
+            moved: None,
             retries: 0,
             keeps_connection: true,
         }
@@ -234,7 +242,8 @@ impl fmt::Display for Refusal {
             write!(f, " ({})", self.message)?;
         }
         if let Some(elsewhere) = &self.elsewhere {
-            write!(f, ", which leads to {elsewhere}; redirects are not followed")?;
+            let rule = "only a 307 to the same object and scheme is followed, and once";
+            write!(f, ", which leads to {elsewhere}; {rule}")?;
         }
         f.write_str(&after_retries(self.retries))
     }
@@ -249,13 +258,6 @@ fn status_of(code: &str) -> u16 {
         "InternalError" => 500,
         _ => 400,
     }
-}
-
-/// The text of the first element of this name: error documents have a handful of plain elements, and
-/// whatever else they hold is not looked at.
-fn element<'a>(text: &'a str, name: &str) -> &'a str {
-    let rest = text.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
-    rest.split_once('<').map_or("", |(inner, _)| inner)
 }
 
 fn shortened(text: &str) -> String {

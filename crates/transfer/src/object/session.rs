@@ -1,5 +1,6 @@
 //! Requests for objects over one connection, made again where that may help.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -14,7 +15,7 @@ use stormlp_core::printable::printable;
 use url::Url;
 
 use super::checksum::Checksum;
-use super::client::{Client, Endpoint, Seen};
+use super::client::{Client, Endpoint};
 use super::document::{is_error, parsed};
 use super::error::{ObjectError, ObjectFault};
 use super::reply::{Head, Refusal};
@@ -33,6 +34,8 @@ const MOST_LISTED: usize = 100_000_000;
 pub(super) const STOPPED: &str = "the run was stopped before the list ended";
 /// Maximum number of empty pages of a list: deleted versions can fill some.
 const MOST_EMPTY_PAGES: usize = 1_000;
+/// Maximum number of open connections: one for each host to which an endpoint redirects.
+const MOST_CONNECTIONS: usize = 256;
 /// Keys of one request to delete.
 const DELETED_AT_ONCE: usize = 1000;
 
@@ -69,7 +72,10 @@ pub struct Session {
     pub(super) bucket: Bucket,
     /// The number of its endpoint.
     endpoint: usize,
-    pub(super) connection: Option<Connection>,
+    /// Idle connections, with the endpoint and the hosts to which it redirects.
+    connections: HashMap<String, Connection>,
+    /// The host of the last request.
+    place: String,
     pauses: Pauses,
     /// The traffic of its connections.
     counts: ObjectStore,
@@ -128,7 +134,8 @@ impl Session {
             client,
             bucket,
             endpoint,
-            connection: None,
+            connections: HashMap::new(),
+            place: String::new(),
             pauses: Pauses::new(number),
             counts: ObjectStore::default(),
             checksums: ObjectChecksums::default(),
@@ -249,12 +256,15 @@ impl Session {
         self.pages(folder, Some("/"), usize::MAX)
     }
 
-    /// Whether the key of any object begins with `prefix`.
+    /// The first object with content among the `most` first with keys that begin with `prefix`;
+    /// otherwise the first of any size.
     ///
     /// # Errors
     /// As [`Self::list`].
-    pub fn has_any(&mut self, prefix: &str) -> Result<bool, ObjectError> {
-        Ok(!self.pages(prefix, None, 1)?.0.is_empty())
+    pub fn first(&mut self, prefix: &str, most: usize) -> Result<Option<Listed>, ObjectError> {
+        let (some, _) = self.pages(prefix, None, most)?;
+        let filled = some.iter().find(|one| one.facts.bytes > 0);
+        Ok(filled.or(some.first()).cloned())
     }
 
     /// The first `most` objects, or a few more, and the folders between them if there is a
@@ -373,7 +383,7 @@ impl Session {
                 }
                 Err(Attempt::Wire(error)) => {
                     let passing = matches!(error, WireError::Lost(_)) && self.has_answered();
-                    (self.client.fault(self.endpoint, error, retries), passing, true)
+                    (error.fault(self.place.clone(), retries), passing, true)
                 }
             };
             if !passing || retries == MOST_RETRIES || stopped_for().is_some() {
@@ -386,19 +396,40 @@ impl Session {
         unreachable!("the last retry returns")
     }
 
-    /// Sends a request once. The connection is kept if it can be used again.
+    /// Sends a request once, and to the place where the endpoint redirects it, if it does.
     fn attempt<T>(
         &mut self,
         request: &Request<'_>,
         take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, Attempt>,
     ) -> Result<(Head, T), Attempt> {
+        match self.send(request, None, take) {
+            Err(Attempt::Refused(Refusal { moved: Some(place), .. })) => {
+                self.counts.redirects += 1;
+                self.send(request, Some(&place), take)
+            }
+            answered => answered,
+        }
+    }
+
+    /// Sends a request to its endpoint, or to the place to which it was `moved`. The connection is
+    /// kept if it can be used again.
+    fn send<T>(
+        &mut self,
+        request: &Request<'_>,
+        moved: Option<&Url>,
+        take: &mut impl FnMut(&mut Connection, &Head) -> Result<T, Attempt>,
+    ) -> Result<(Head, T), Attempt> {
+        let url = moved.unwrap_or(&request.url);
         // One that finds no endpoint counts, too: retries are a share of these.
         self.counts.requests += 1;
         // One that the endpoint closed meanwhile is not a loss: it was idle.
-        let kept = self.connection.take().and_then(Connection::still_open);
-        let mut connection = kept.map_or_else(|| self.connect(&request.url), Ok)?;
-        request.write_head(&mut self.head);
-        let reply = connection.exchange(&self.head, request.body);
+        self.place = host(url);
+        let kept = self.connections.remove(&self.place).and_then(Connection::still_open);
+        let mut connection = kept.map_or_else(|| self.connect(url), Ok)?;
+        // An endpoint that redirects does not want the body.
+        let asks = moved.is_none() && self.counts.redirects > 0 && !request.body.is_empty();
+        request.write_head(url, asks, &mut self.head);
+        let reply = connection.exchange(&self.head, request.body, asks);
         let reply = reply.map_err(Attempt::from).and_then(|head| {
             self.note(&connection, &head);
             if head.is_success() {
@@ -410,7 +441,9 @@ impl Session {
                 _ => connection.body(&head, DOCUMENT_BYTES)?,
             };
             let hide = |longest, text: &str| self.client.conceal(longest, text);
-            Err(Attempt::Refused(Refusal::of(&head, &body, &hide)))
+            let mut refusal = Refusal::of(&head, &body, &hide);
+            refusal.moved = request.moved(&head).filter(|_| moved.is_none());
+            Err(Attempt::Refused(refusal))
         });
         let (sent, received) = connection.passed();
         self.counts.sent_bytes += sent;
@@ -420,7 +453,9 @@ impl Session {
             Err(Attempt::Refused(refusal)) => refusal.keeps_connection,
             Err(Attempt::Wire(_)) => false,
         };
-        self.connection = usable.then_some(connection);
+        if usable && self.connections.len() < MOST_CONNECTIONS {
+            self.connections.insert(self.place.clone(), connection);
+        }
         reply
     }
 
@@ -452,8 +487,8 @@ impl Session {
         if !self.has_answered() {
             self.endpoint().answered.store(true, Ordering::Relaxed);
         }
-        let seen = || Seen { http_minor: head.version, tls: connection.tls() };
-        self.client.seen.get_or_init(seen);
+        let http = || format!("HTTP/1.{}", head.version);
+        self.client.seen.get_or_init(|| (http(), connection.tls().map(str::to_string)));
         if let Some(server) = &head.server {
             self.client.server.get_or_init(|| self.client.conceal(usize::MAX, server));
         }

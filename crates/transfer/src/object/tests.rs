@@ -15,7 +15,7 @@ use super::{Client, Get, ObjectFacts, SessionPool, Settings, Upload};
 
 /// Answers each request with the next of `replies`, and then closes. Requests arrive at the
 /// receiver as they came.
-fn server(replies: Vec<Vec<u8>>) -> (Arc<Client>, Receiver<String>) {
+pub(super) fn server(replies: Vec<Vec<u8>>) -> (Arc<Client>, Receiver<String>) {
     server_of(replies, Verify::default())
 }
 
@@ -48,6 +48,9 @@ fn receive(socket: &mut std::net::TcpStream) -> Option<String> {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
+        if text.contains("\r\nExpect: 100-continue\r\n") && text.ends_with("\r\n\r\n") {
+            return Some(text);
+        }
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
             if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
@@ -61,7 +64,7 @@ fn receive(socket: &mut std::net::TcpStream) -> Option<String> {
     }
 }
 
-fn client(endpoint: &str) -> Arc<Client> {
+pub(super) fn client(endpoint: &str) -> Arc<Client> {
     client_of(endpoint, Verify::default())
 }
 
@@ -89,7 +92,7 @@ fn try_settings(
     })
 }
 
-fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+pub(super) fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let mut bytes = format!(
         "HTTP/1.1 {status}\r\nServer: t\r\nContent-Length: {}\r\n{headers}\r\n",
         body.len()
@@ -105,7 +108,7 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 }
 
 /// The error of a GET of bytes 4 to 7 that is answered so, and the retries before it.
-fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
+pub(super) fn refused(replies: Vec<Vec<u8>>) -> (String, String, u64) {
     let (client, _requests) = server(replies);
     let mut session = client.session("bucket").unwrap();
     let error = session.get(from_four("a key", &one()), &mut [0; 4]).unwrap_err();
@@ -399,7 +402,7 @@ fn an_idle_connection_with_tls_is_open_until_the_endpoint_ends_it() {
     for _ in 0..2 {
         let tls = Some((&trusted, "127.0.0.1"));
         let mut open = Connection::open(&addresses, tls, FIRST_ANSWER).unwrap();
-        open.exchange(b"HEAD / HTTP/1.1\r\n\r\n", b"").unwrap();
+        open.exchange(b"HEAD / HTTP/1.1\r\n\r\n", b"", false).unwrap();
         thread::sleep(Duration::from_millis(1100));
         let open = open.still_open().expect("the endpoint has not closed");
         end.send(()).unwrap();

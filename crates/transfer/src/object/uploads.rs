@@ -5,6 +5,7 @@ use std::time::Instant;
 use rusty_s3::S3Action as _;
 use rusty_s3::actions::{AbortMultipartUpload, ListObjectsV2};
 
+use super::document::element;
 use super::error::{ObjectError, ObjectFault};
 use super::session::{STOPPED, Session};
 use crate::signals::give_up;
@@ -107,14 +108,6 @@ pub(super) fn page(text: &str) -> Result<Page, &'static str> {
 pub(super) fn begun(text: &str) -> Result<String, &'static str> {
     let id = element(text, "UploadId").filter(|id| !id.is_empty());
     id.ok_or("the reply has no number of an upload")
-}
-
-/// The text of the first element of this name.
-pub(super) fn element(text: &str, name: &str) -> Option<String> {
-    let (_, rest) = text.split_once(&format!("<{name}>"))?;
-    let (inner, _) = rest.split_once('<')?;
-    let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
-    Some(plain.iter().fold(inner.to_string(), |text, (from, to)| text.replace(from, to)))
 }
 
 /// A key as it is: endpoints that encode keys for URLs say so.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ProtocolVersion, StreamOwned};
 
+use super::error::ObjectFault;
 use super::reply::Head;
 use crate::signals::give_up;
 
@@ -156,6 +157,17 @@ pub(super) enum WireError {
     Wrong(String),
 }
 
+impl WireError {
+    /// The fault of a request to `endpoint`, after so many retries.
+    pub(super) fn fault(self, endpoint: String, retries: u32) -> ObjectFault {
+        match self {
+            Self::Lost(source) => ObjectFault::Connection { endpoint, source, retries },
+            Self::Tls(reason) => ObjectFault::Tls { endpoint, reason },
+            Self::Wrong(what) => ObjectFault::Answer(what),
+        }
+    }
+}
+
 impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -270,8 +282,14 @@ impl Connection {
         since
     }
 
-    /// Sends a request and receives the head of its reply.
-    pub(super) fn exchange(&mut self, head: &[u8], body: &[u8]) -> Result<Head, WireError> {
+    /// Sends a request and receives the head of its reply. One that `asks` sends its body after an
+    /// interim reply.
+    pub(super) fn exchange(
+        &mut self,
+        head: &[u8],
+        body: &[u8],
+        asks: bool,
+    ) -> Result<Head, WireError> {
         if self.start < self.end {
             return Err(WireError::Wrong(
                 "the reply before this one went on after its end".to_string(),
@@ -282,11 +300,12 @@ impl Connection {
         // Sending may be slow.
         let silence = if body.is_empty() { silence } else { STALL_TIMEOUT };
         self.counted().pace = Pace::of(silence);
-        match self.send(head, body) {
-            Ok(()) => self.head(),
+        let (now, later) = if asks { (&[][..], body) } else { (body, &[][..]) };
+        match self.send(head, now) {
+            Ok(()) => self.head(later),
             // An endpoint that refuses early closes before it has taken the whole body, and its
             // answer says more than the broken pipe.
-            Err(broken) => self.head().map_err(|_| WireError::from(broken)),
+            Err(broken) => self.head(&[]).map_err(|_| WireError::from(broken)),
         }
     }
 
@@ -312,11 +331,14 @@ impl Connection {
         stream.flush()
     }
 
-    fn head(&mut self) -> Result<Head, WireError> {
+    /// Receives a head; an interim reply announces it and wants the `body`.
+    fn head(&mut self, mut body: &[u8]) -> Result<Head, WireError> {
         loop {
             match Head::parse(&self.buffer[self.start..self.end]).map_err(WireError::Wrong)? {
-                // An interim reply announces the actual one.
-                Some((head, used)) if head.status < 200 => self.start += used,
+                Some((head, used)) if head.status < 200 => {
+                    self.start += used;
+                    self.send(&[], std::mem::take(&mut body))?;
+                }
                 Some((head, used)) => {
                     self.start += used;
                     self.used = Instant::now();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use stormlp_core::evidence::ObjectStore;
 use stormlp_core::facts::Identity;
@@ -27,6 +28,8 @@ const ASKING_THREADS: usize = 8;
 /// The user's object store.
 pub struct Buckets {
     sessions: Arc<SessionPool>,
+    /// Whether the endpoints were found to be of one store.
+    is_one: AtomicBool,
 }
 
 impl Buckets {
@@ -36,7 +39,7 @@ impl Buckets {
     }
 
     pub(super) fn of(client: Arc<Client>) -> Self {
-        Self { sessions: SessionPool::of(client) }
+        Self { sessions: SessionPool::of(client), is_one: AtomicBool::new(false) }
     }
 
     /// Does something with the object or prefix at `path`.
@@ -47,6 +50,30 @@ impl Buckets {
     ) -> Result<T, TransferError> {
         let ObjectName { bucket, key } = named(path)?;
         self.sessions.within(bucket, |session| act(session, key))
+    }
+
+    /// Refuses endpoints of separate stores, once: each must have the object at `path`.
+    fn check_endpoints(&self, path: &Path) -> Result<(), TransferError> {
+        let all = self.sessions.client().settings().clone().of_each_endpoint();
+        if all.len() < 2 || self.is_one.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let ObjectName { bucket, key } = named(path)?;
+        let mut seen = Vec::new();
+        for settings in all {
+            let mut session = Client::new(settings, Verify::default())?.session(bucket)?;
+            let found = session.head(key)?;
+            seen.push((session.evidence().endpoint, found));
+        }
+        if let Some((other, _)) = seen.iter().find(|(_, found)| *found != seen[0].1) {
+            let (what, one) = (path.display().to_string(), &seen[0].0);
+            let reason =
+                format!("{one} and {other} do not have the same: they are separate stores");
+            let remedy = "name endpoints of one store, or measure one store at a time".to_string();
+            return Err(TransferError::Unavailable { what, reason, remedy });
+        }
+        self.is_one.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The warnings if requests other than transfers were retried.
@@ -63,7 +90,7 @@ impl Buckets {
 
     /// The objects and folders directly below a prefix.
     pub(super) fn list(&self, prefix: &Path) -> Result<Vec<Entry>, TransferError> {
-        self.within(prefix, |session, key| {
+        let entries = self.within(prefix, |session, key| {
             let folder = beneath(key);
             let named = |key: &str, facts| {
                 let name = key.strip_prefix(&folder).unwrap_or(key).trim_end_matches('/');
@@ -77,12 +104,15 @@ impl Buckets {
                 objects.chain(folders).filter(|entry| !entry.name.is_empty()).collect();
             entries.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(entries)
-        })
+        })?;
+        let object = entries.iter().find(|entry| entry.is_file());
+        object.map_or(Ok(()), |one| self.check_endpoints(&prefix.join(&one.name)))?;
+        Ok(entries)
     }
 
     /// Whether there is any object below a prefix.
     pub(super) fn has_any(&self, prefix: &Path) -> Result<bool, TransferError> {
-        self.within(prefix, |session, key| Ok(session.has_any(&beneath(key))?))
+        self.within(prefix, |session, key| Ok(session.first(&beneath(key), 1)?.is_some()))
     }
 
     /// The object at `path`, known to have `bytes`.
@@ -183,7 +213,8 @@ impl Buckets {
         self.within(path, |session, key| {
             session.put(key, content)?;
             Ok(())
-        })
+        })?;
+        self.check_endpoints(path)
     }
 
     /// Removes an object; `false` if there was none.
