@@ -78,6 +78,9 @@ fn a_uri_is_the_path_that_it_means_or_refused_before_anything_is_made() {
     let gds = "gds --path buffered --threads 1 --file-size 1M --duration 1x --dir";
     let (code, said) = run(folder.path(), &format!("{gds} file://{}", to("data")));
     assert!(code == Some(0) && folder.path().join("data").is_dir(), "{said}");
+    let gdsio = format!("gdsio -D file://{} -w 1 -s 1M -i 1M -x 1 -I 1", to("of-gdsio"));
+    let (code, said) = run(folder.path(), &gdsio);
+    assert!(code == Some(0) && folder.path().join("of-gdsio").is_dir(), "{said}");
     assert!(!folder.path().join("file:").exists());
     let small = "train unet3d --generate --files 35 --steps 4 --params \
                  dataset.record_length_bytes=4096 --params dataset.record_length_bytes_stdev=0 \
@@ -91,6 +94,8 @@ fn a_uri_is_the_path_that_it_means_or_refused_before_anything_is_made() {
         (format!("{gds} gs://b/x"), 2, "gs:// cannot be used here"),
         (format!("{gds} direct:///p"), 2, "write /p, and --path cpu for O_DIRECT"),
         ("gds --results-dir s3://b/x".to_string(), 2, "s3:// cannot be used here"),
+        ("gdsio -D gs://b/x -w 1 -s 1M -i 1M -x 1 -I 1".to_string(), 2, "gs:// cannot be used"),
+        ("gdsio -f direct:///p -w 1 -s 1M -i 1M -x 1 -I 1".to_string(), 2, "write /p, and"),
         (format!("{small}=s3://b/x --dir d"), 3, "checkpoint.checkpoint_folder is s3://b/x"),
         ("train unet3d --params dataset.data_folder=direct:///p".to_string(), 3, "write /p, and"),
     ] {
@@ -116,8 +121,30 @@ fn files_of_other_tools_are_recognised() {
     fs::write(folder.path().join("job.fio"), "[global]\nrw=randread\n").unwrap();
     let job = "[global]\nxfer_type=1\nrw=seqread\nbs=1M\nsize=1M\n[job]\ndirectory=.\n";
     fs::write(folder.path().join("job.gdsio"), job).unwrap();
-    fs::write(folder.path().join("ranks"), "rank 0=h1 slot=0\n").unwrap();
+    for (name, text) in [
+        ("ranks", "rank 0=h1 slot=0\n"),
+        ("range", "node[001-003]\n"),
+        ("ansible", "[storage:vars]\nuser=x\n"),
+        ("kv.json", "{\"total_requests\": 5, \"elapsed_time\": 1.5}"),
+    ] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    for (place, text) in [
+        ("dlio", "{\"num_accelerators\": 2, \"metric\": {\"train_au_mean_percentage\": 91.5}}"),
+        ("kv", "{\"model\": \"m\", \"options\": {}}"),
+    ] {
+        let run = folder.path().join(place).join("run/20250101_101502");
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("summary.json"), text).unwrap();
+    }
+    let read = "stormlp reads its own report.json, and `stormlp report show` also one summary.json";
     for (line, code, answer) in [
+        ("launch ./range", 3, "line 1: `node[001-003]` does not begin with the name of a host"),
+        ("launch ./ansible", 3, "line 1: `[storage:vars]` does not begin with the name of a host"),
+        ("report dlio/run", 4, read),
+        ("report show kv/run/20250101_101502", 3, read),
+        ("report show kv.json", 3, "cannot be used"),
+        ("compare dlio/run/20250101_101502 dlio/run/20250101_101502", 4, read),
         ("gds job.fio", 2, "job.fio is a job file of fio"),
         ("gdsio job.gdsio", 2, "gdsio has read (0), write (1), randread (2) and randwrite (3)"),
         ("launch ./ranks", 3, "line 1: `rank 0=h1 slot=0` is not a host"),
@@ -126,6 +153,58 @@ fn files_of_other_tools_are_recognised() {
         let (found, said) = run(folder.path(), line);
         assert!(found == Some(code) && said.contains(answer), "{line}: {found:?} {said}");
     }
+}
+
+#[test]
+fn fields_that_an_official_summary_lacks_are_not_shown_as_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let summary = "{\"num_accelerators\": 2, \"metric\": {\"train_au_mean_percentage\": 91.5}}";
+    fs::write(folder.path().join("summary.json"), summary).unwrap();
+    let (code, said) = run(folder.path(), "report show .");
+    assert!(code == Some(0) && said.contains("AU 91.50 % of 2 accelerators"), "{said}");
+    for word in ["0 hosts", "-0.0", "0.0 GiB", "0 ranks", "0 files"] {
+        assert!(!said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
+fn checkpoints_go_to_the_absolute_folder_that_a_file_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = folder.path().join("nvme");
+    let of_run = format!("checkpoint:\n  checkpoint_folder: {}\n", named.display());
+    let file = format!("{}{of_run}", crate::checkpoint::TINY);
+    fs::write(folder.path().join("w.yaml"), &file).unwrap();
+    let line = "checkpoint ./w.yaml --ranks 8 --scale 1 --saves 1 --restores 0 --pause 0";
+    let (code, said) = run(folder.path(), line);
+    assert!(code == Some(0) && named.is_dir(), "{said}");
+    assert!(!said.contains("checkpoint_folder (--dir does that)"), "{said}");
+    assert!(!folder.path().join("stormlp-data").exists());
+    let (code, said) = run(folder.path(), &format!("{line} --dir typed --dry-run"));
+    assert!(code == Some(0) && said.contains("checkpoint_folder (--dir does that)"), "{said}");
+    let relative = file.replace(&named.display().to_string(), "checkpoints/tiny");
+    fs::write(folder.path().join("w.yaml"), relative).unwrap();
+    let (code, said) = run(folder.path(), &format!("{line} --dry-run"));
+    assert!(code == Some(0) && said.contains("checkpoint_folder (--dir does that)"), "{said}");
+}
+
+#[test]
+fn a_file_from_another_system_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("\u{feff}{}", workload(DATASET)).replace('\n', "\r\n");
+    fs::write(folder.path().join("w.yaml"), file).unwrap();
+    let (code, said) = run(folder.path(), "train ./w.yaml --dry-run");
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn a_root_of_storage_that_is_used_is_not_without_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("mnt").display().to_string();
+    let storage = format!("storage:\n  storage_type: local_fs\n  storage_root: {root}\n");
+    let file = workload(&format!("{storage}{DATASET}  data_folder: data\n"));
+    fs::write(folder.path().join("w.yaml"), file).unwrap();
+    let (_, said) = run(folder.path(), "train ./w.yaml --dry-run");
+    assert!(said.contains(&format!("{root}/data")) && !said.contains("storage_root ("), "{said}");
 }
 
 #[test]

@@ -19,9 +19,9 @@ pub fn host_count(text: &str) -> Result<u32, String> {
     }
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     let distinct: BTreeSet<&str> = names.iter().copied().collect();
-    if distinct.len() < names.len() || distinct.contains("") {
+    if distinct.len() < names.len() || distinct.contains("") || text.contains('[') {
         return Err(format!(
-            "`{text}` repeats or lacks a name: use a number, or names as in h1,h2"
+            "`{text}` repeats or lacks a name, or has a range: use a number, or names as in h1,h2"
         ));
     }
     Ok(names.len() as u32)
@@ -88,7 +88,7 @@ mod tests {
     fn hosts_are_counted_or_named() {
         assert_eq!(host_count("8"), Ok(8));
         assert_eq!(host_count("h1,h2, h3"), Ok(3));
-        for wrong in ["0", "few", "h1,h1", "h1,", "-1", "1e3"] {
+        for wrong in ["n[1-4],h9", "0", "few", "h1,h1", "h1,", "-1", "1e3"] {
             assert!(host_count(wrong).is_err(), "{wrong}");
         }
     }

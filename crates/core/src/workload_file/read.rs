@@ -24,7 +24,8 @@ impl<W: Default> Table<W> {
         params: &[String],
         workload: &mut W,
     ) -> Result<Contents, WorkloadError> {
-        let mut contents = self.read_file(text, source_name)?;
+        // Editors of other systems mark UTF-8 so.
+        let mut contents = self.read_file(text.trim_start_matches('\u{feff}'), source_name)?;
         self.set_params(&mut contents, params)?;
         let faults: Vec<String> = self
             .keys

@@ -29,7 +29,12 @@ pub fn folder_in_storage(notes: &[KeyNote], folder: &str) -> Result<PathBuf, Fai
     };
     let is_on_daos = notes.iter().any(|note| note.key.contains(".daos_"));
     let kind = value("storage_type").to_ascii_lowercase();
-    let kind = if is_on_daos { "daos" } else { &kind };
+    // A URI says more than the type, which is that of other folders.
+    let kind = match kind.as_str() {
+        "s3" if folder.starts_with("file://") => "",
+        _ if is_on_daos => "daos",
+        kind => kind,
+    };
     let (root, is_uri) = (&*value("storage_root"), folder.contains("://"));
     let refused = |what: &str, help: String| {
         let fact = format!("the workload file names {what}");
@@ -57,7 +62,10 @@ pub fn folder_in_storage(notes: &[KeyNote], folder: &str) -> Result<PathBuf, Fai
         return refused(&format!("storage of type {kind}"), help.to_string());
     }
     let root = if is_uri { "" } else { root.strip_prefix("./").unwrap_or(root) };
-    let scheme = if kind == "direct_fs" { "direct://" } else { "" };
+    let (scheme, folder) = match kind {
+        "direct_fs" => ("direct://", folder.split_once("://").map_or(folder, |(_, path)| path)),
+        _ => ("", folder),
+    };
     let path = format!("{scheme}{}", Path::new(root).join(folder).display());
     path_only(&path).or_else(|fix| refused(&path, format!("for --dir, {fix}")))
 }
@@ -114,9 +122,15 @@ mod tests {
         assert_eq!(found(&root, "data/unet3d"), Ok("/mnt/data/unet3d".to_string()));
         assert_eq!(found(&[("storage.storage_root", "./")], "data"), Ok("data".to_string()));
         assert_eq!(found(&[], "file:///nvme/data"), Ok("/nvme/data".to_string()));
-        for (storage, folder) in
-            [(&[("storage.storage_type", "direct_fs")][..], "/p"), (&[], "direct:///p")]
-        {
+        let of_kind = ("storage.storage_type", "s3");
+        assert_eq!(found(&[of_kind], "file:///nvme/ckpt"), Ok("/nvme/ckpt".to_string()));
+        let direct = [("storage.storage_type", "direct_fs")];
+        for (storage, folder) in [
+            (&direct[..], "/p"),
+            (&direct, "file:///p"),
+            (&direct, "direct:///p"),
+            (&[], "direct:///p"),
+        ] {
             let told = found(storage, folder).unwrap_err();
             assert!(told.contains("for --dir, write /p, and --path cpu for O_DIRECT"), "{told}");
         }

@@ -55,7 +55,7 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let files = in_subfolders(&file)?;
     if files.is_empty() {
         let error = anyhow::anyhow!("{} contains no reports", file.display());
-        let help = "run `stormlp gds` first, or name another folder";
+        let help = format!("run `stormlp gds` first, or name another folder; {READ}");
         Err(Failure::machine(error).with_help(help))
     } else {
         Ok(files)

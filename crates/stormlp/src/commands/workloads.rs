@@ -304,5 +304,8 @@ pub(crate) fn find_folders(
         })?;
         *folder = found.to_string_lossy().into_owned();
     }
+    // These keys had an effect.
+    let used = ["storage.storage_type", "storage.storage_root"];
+    workload.without_effect.retain(|note| is_known || !used.contains(&note.key.as_str()));
     Ok(())
 }

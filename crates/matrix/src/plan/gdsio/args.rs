@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use stormlp_core::location::folder_or_prefix;
+
 use super::run::GdsioRun;
 use crate::plan::request::JobTarget;
 
@@ -60,8 +62,8 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, String> {
     for Flag { letter, value } in flags {
         let name = format!("job{}", run.request.jobs.len());
         match letter {
-            'f' => run.add_job(name, JobTarget::File(PathBuf::from(value))),
-            'D' => run.add_job(name, JobTarget::Folder(PathBuf::from(value))),
+            'f' => run.add_job(name, JobTarget::File(folder_or_prefix(value)?)),
+            'D' => run.add_job(name, JobTarget::Folder(folder_or_prefix(value)?)),
             _ => run.set(letter, &format!("-{letter}"), value)?,
         }
     }

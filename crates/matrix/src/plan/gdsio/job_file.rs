@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use stormlp_core::location::folder_or_prefix;
+
 use super::run::{GdsioRun, io_size, size};
 use crate::plan::request::JobTarget;
 
@@ -99,8 +101,8 @@ fn set_of_job(run: &mut GdsioRun, job: &str, key: &str, value: &str) -> Result<(
         "directory" | "filename" if last.target.path() != Path::new("") => {
             return Err(format!("[{job}] has more than one directory or filename"));
         }
-        "directory" => last.target = JobTarget::Folder(PathBuf::from(value)),
-        "filename" => last.target = JobTarget::File(PathBuf::from(value)),
+        "directory" => last.target = JobTarget::Folder(folder_or_prefix(value)?),
+        "filename" => last.target = JobTarget::File(folder_or_prefix(value)?),
         _ if key == "name" || GLOBAL.iter().any(|(known, _)| *known == key) => {
             let or = if key == "bs" { ", or use io_size here" } else { "" };
             return Err(format!(

@@ -19,7 +19,7 @@ use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_core::workload_file::folder_in_storage;
+use stormlp_core::workload_file::{KeyNote, folder_in_storage};
 use stormlp_mlperf::checkpoint::files as mlperf_files;
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::document::Document;
@@ -92,9 +92,14 @@ fn completed(args: &Args) -> Result<CheckpointRequest, Failure> {
     request.command = Session::command_line();
     if request.folders.is_empty() {
         let notes = &request.workload.without_effect;
-        let named = notes.iter().find(|note| note.key == "checkpoint.checkpoint_folder");
-        folder_in_storage(notes, named.map_or("checkpoints", |note| &note.value))?;
-        request.folders.push(default_folder(&request.workload));
+        let is_folder = |note: &KeyNote| note.key == "checkpoint.checkpoint_folder";
+        let named = notes.iter().find(|note| is_folder(note));
+        let named = folder_in_storage(notes, named.map_or("checkpoints", |note| &note.value))?;
+        // DLIO's files have a relative one, whatever it is relative to.
+        let is_used = named.is_absolute();
+        request.workload.without_effect.retain(|note| !(is_used && is_folder(note)));
+        let default = default_folder(&request.workload);
+        request.folders.push(if is_used { Location::from(&named) } else { default });
     }
     refuse_repeated(&request.folders)?;
     if let Some(file) = &request.client_overhead {
