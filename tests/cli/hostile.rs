@@ -326,6 +326,20 @@ fn clean_does_not_trust_a_planted_list() {
     fs::write(place.path("data/image"), "").unwrap();
     place.run("clean data").success();
     assert!(place.path("data/image").exists());
+    // With the checksum of a file that has no name of its dataset.
+    let place = Place::new();
+    place.run(DATAGEN).success();
+    let (made, mine) = (place.path("data/train/img_0_of_4.npz"), place.path("data/thesis"));
+    fs::rename(&made, place.path("made")).unwrap();
+    fs::copy(place.path("made"), &mine).unwrap();
+    let list = place.path("data/.stormlp-manifest.json");
+    let text = fs::read_to_string(&list).unwrap().replace("train/img_0_of_4.npz", "thesis");
+    fs::write(&list, text).unwrap();
+    let said = stderr(place.run(&format!("{DATAGEN} --overwrite")).code(4));
+    assert!(said.contains("data/thesis is another file of the same size"), "{said}");
+    let said = stderr(place.run("clean data").success());
+    assert!(said.contains("left data/thesis: it is another file of the same size"), "{said}");
+    assert!(mine.exists());
     // The list of one user does not count for files of another.
     let place = Place::new();
     place.run(GDS).success();

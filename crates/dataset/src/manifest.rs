@@ -68,26 +68,25 @@ pub struct ManifestFile {
     /// CRC-64/NVME of its bytes, 16 hexadecimal digits.
     pub crc64: String,
     /// Change time in nanoseconds since 1970. As long as it and the size are unchanged, a run can
-    /// continue without recomputing the checksum.
-    #[serde(alias = "modified_ns")]
+    /// continue without recomputing the checksum. 0 of side files.
+    #[serde(default, alias = "modified_ns")]
     pub changed_ns: u64,
     /// Identity of the file, which distinguishes it from one put in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
     /// Index files that belong to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub side_files: Vec<ManifestSideFile>,
+    pub side_files: Vec<Self>,
 }
 
-/// An index file of a data file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ManifestSideFile {
-    /// Its path relative to the dataset folder.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// CRC-64/NVME of its bytes.
-    pub crc64: String,
+impl ManifestFile {
+    /// It and its side files, which are known by their checksums.
+    #[must_use]
+    pub fn with_side_files(self) -> Vec<Self> {
+        let mut all = self.side_files.clone();
+        all.push(self);
+        all
+    }
 }
 
 /// A finished dataset's manifest.

@@ -293,15 +293,15 @@ impl Run<'_> {
     }
 
     /// Removes checkpoints that checkpoint `step`, which is whole, makes dispensable.
-    fn remove_old(&self, step: u32) -> Result<(), CheckpointError> {
+    fn remove_old(&mut self, step: u32) -> Result<(), CheckpointError> {
         let (plan, storage) = (&self.here, self.stage.storage);
         if step == 1 {
-            folders::remove_earlier(storage, plan)?;
+            self.report.warnings.extend(folders::remove_earlier(storage, plan)?);
         }
         let old = plan.request.keep.and_then(|keep| step.checked_sub(keep));
         for folder in old.filter(|old| *old > 0).into_iter().flat_map(|old| plan.step_folders(old))
         {
-            folders::remove(storage, &folder)?;
+            folders::remove(storage, &folder, true)?;
         }
         Ok(())
     }

@@ -11,10 +11,11 @@ use crate::plan::{
 };
 use stormlp_core::facts::{FoundFile, keeps_inode_numbers};
 use stormlp_core::location::Location;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::fault::Fault;
 use stormlp_transfer::storage::{
     Durability, Entry, FolderLock, RecordedState, ScanDepth, Storage, TRIAL_PREFIX, folder_facts,
-    temporary_name,
+    left_to_remove, other_owners, temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
 
@@ -189,23 +190,30 @@ pub(super) fn complete(
 /// removes.
 pub(super) fn abandon(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
     for folder in plan.step_folders(step) {
-        let _ = remove(storage, &folder);
+        let _ = remove(storage, &folder, true);
         let _ = folder.parent().map(|run| storage.remove_folder(run));
     }
 }
 
-/// Removes the checkpoints of the earlier runs that the plan names.
+/// Removes the checkpoints of the earlier runs that the plan names, and warns of those that stay.
 pub(super) fn remove_earlier(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
-) -> Result<(), CheckpointError> {
+) -> Result<Vec<Warning>, CheckpointError> {
+    let mut left = Vec::new();
     let directories = plan.request.folders.iter();
     for run in directories.flat_map(|folder| plan.removed_runs.iter().map(|run| folder.join(run))) {
+        if !storage.is_folder(&run)? {
+            continue;
+        }
+        remove_from_run(storage, &run, |_| true)?;
         if storage.is_folder(&run)? {
-            remove_from_run(storage, &run, |_| true)?;
+            let what = format!("{} has files that their list does not identify", run.display());
+            let help = "move away those that are yours, then remove the folder";
+            left.push(Warning::new(WarningKind::NotRemoved, what, help));
         }
     }
-    Ok(())
+    Ok(left)
 }
 
 /// Removes leftovers of killed runs in a directory: checkpoints that are not complete, and empty
@@ -234,7 +242,7 @@ fn remove_from_run(
         if entry.text().and_then(step_of).is_some()
             && marker_in(storage, &folder)?.as_ref().map_or(true, &wanted)
         {
-            remove(storage, &folder)?;
+            remove(storage, &folder, false)?;
         }
     }
     storage.remove_folder(run)?;
@@ -242,12 +250,23 @@ fn remove_from_run(
 }
 
 /// Removes a checkpoint by its marker, which first says that it is not complete. Files that the
-/// marker does not list, or that were changed, stay, and so do the folder and its marker.
+/// marker does not list, or that were changed, stay, and so do the folder and its marker. In a
+/// folder that this run made, `is_own`, files with the listed names and sizes are this run's;
+/// elsewhere the marker must identify them, and belong to their owner.
 ///
 /// # Errors
 /// If something cannot be removed.
-pub(super) fn remove(storage: &dyn Storage, folder: &Path) -> Result<(), CheckpointError> {
+pub(super) fn remove(
+    storage: &dyn Storage,
+    folder: &Path,
+    is_own: bool,
+) -> Result<(), CheckpointError> {
     if let Ok(mut marker) = marker_in(storage, folder)? {
+        let owners = other_owners(storage, folder, &[MARKER_NAME]);
+        let left = |path: &Path, bytes, made| match is_own {
+            true => storage.left(path, bytes, made),
+            false => left_to_remove(storage, &owners, path, (bytes, made)),
+        };
         if marker.complete {
             marker.complete = false;
             write_marker(storage, folder, &marker)?;
@@ -258,10 +277,10 @@ pub(super) fn remove(storage: &dyn Storage, folder: &Path) -> Result<(), Checkpo
         for file in &marker.files {
             let path = folder.join(&file.name);
             let temporary = temporary_name(&path);
-            if let RecordedState::Same(_) = storage.left(&temporary, None, None)? {
+            if let RecordedState::Same(_) = left(&temporary, None, None)? {
                 storage.remove(&temporary)?;
             }
-            if let RecordedState::Same(_) = storage.left(&path, Some(file.bytes), file.identity)? {
+            if let RecordedState::Same(_) = left(&path, Some(file.bytes), file.identity)? {
                 storage.remove(&path)?;
             }
         }

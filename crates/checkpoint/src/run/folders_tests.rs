@@ -2,6 +2,7 @@
 
 use super::*;
 
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::storage::temporary_name;
 
 /// Every file below a folder, with its content.
@@ -124,9 +125,32 @@ fn what_a_kill_leaves_is_gone_after_the_next_save() {
     fs::create_dir_all(run.join(step_folder(1))).unwrap();
     fs::write(run.join(step_folder(1)).join(MARKER_NAME), unfinished.to_json()).unwrap();
     let file = run.join(step_folder(1)).join(&unfinished.files[0].name);
-    fs::write(&file, vec![0; unfinished.files[0].bytes as usize]).unwrap();
-    fs::write(temporary_name(&file), "part").unwrap();
+    for made in [file.clone(), temporary_name(&file)] {
+        Disk.create(&made, unfinished.files[0].bytes, false).unwrap();
+    }
     let report = run_on(plan, Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     assert_steps(folder.path(), 2);
+}
+
+#[test]
+fn a_planted_marker_names_nobodys_files() {
+    for complete in [true, false] {
+        let folder = folder();
+        let mut request = request(folder.path());
+        (request.saves, request.restores) = (Some(1), Some(0));
+        let planted = plan(&request).marker(0, complete);
+        let step = step_path(folder.path(), 1);
+        fs::create_dir_all(&step).unwrap();
+        fs::write(step.join(MARKER_NAME), planted.to_json()).unwrap();
+        let mine = step.join(&planted.files[0].name);
+        fs::write(&mine, vec![7; planted.files[0].bytes as usize]).unwrap();
+        fs::write(temporary_name(&mine), "mine").unwrap();
+        let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
+        assert_eq!(report.ending, Ending::Complete);
+        let left = |warning: &Warning| warning.kind == WarningKind::NotRemoved;
+        assert!(report.warnings.iter().any(left), "{:?}", report.warnings);
+        assert_eq!(fs::read(&mine).unwrap()[..2], [7; 2]);
+        assert_eq!(fs::read_to_string(temporary_name(&mine)).unwrap(), "mine");
+    }
 }

@@ -18,7 +18,7 @@ use super::plan::GeneratePlan;
 use super::sink::{CHECKSUM, FileSink, FileTarget, PlainFile, Writer, Written, trim};
 use crate::content::BLOCK_BYTES;
 use crate::format::{EncodeError, Finish, SideFile, SidePlace, SinkError};
-use crate::manifest::{Journal, ManifestFile, ManifestSideFile, crc64_text};
+use crate::manifest::{Journal, ManifestFile, crc64_text};
 
 /// Destination of the files, and the observer of the steps.
 pub(super) struct FileContext<'a> {
@@ -202,11 +202,14 @@ pub(super) fn side_name(name: &str, place: SidePlace) -> String {
 }
 
 /// The manifest entries for the side files of the data file `name`.
-fn side_files(name: &str, side_files: &[SideFile]) -> Vec<ManifestSideFile> {
-    let of = |side: &SideFile| ManifestSideFile {
+fn side_files(name: &str, side_files: &[SideFile]) -> Vec<ManifestFile> {
+    let of = |side: &SideFile| ManifestFile {
         name: side_name(name, side.place),
         bytes: side.bytes.len() as u64,
         crc64: crc64_text(checksum(CHECKSUM, &side.bytes)),
+        changed_ns: 0,
+        identity: None,
+        side_files: Vec::new(),
     };
     side_files.iter().map(of).collect()
 }

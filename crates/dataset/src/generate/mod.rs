@@ -22,4 +22,4 @@ pub use error::GenerateError;
 pub use plan::{Existing, GeneratePlan, check_room, default_threads, room};
 pub use run::{GeneratedFiles, Generation, Share, check, check_space, run};
 pub use survey::unlisted_objects;
-pub use verify::{FileState, state_of, verify};
+pub use verify::{FileState, removable, state_of, verify};

@@ -1,7 +1,7 @@
 //! The survey before the first byte: the contents of the folder, the files to keep, and whether the
 //! rest fits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,12 +10,12 @@ use stormlp_core::event::Silent;
 use stormlp_core::location::names_object;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Entry, RecordedState, Storage};
+use stormlp_transfer::storage::{Entry, RecordedState, Storage, other_owners};
 
 use super::error::GenerateError;
 use super::plan::{Existing, GeneratePlan, room};
 use super::thread_group;
-use super::verify::{FileState, check_framing, check_side_files, state_of};
+use super::verify::{FileState, check_framing, check_side_files, removable, state_of};
 use crate::content::BLOCK_BYTES;
 use crate::dataset::Recipe;
 use crate::manifest::{
@@ -60,14 +60,7 @@ pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     match plan.existing {
-        Existing::Overwrite => {
-            let (listed, begun) =
-                Record::load(storage, folder)?.map_or_else(Default::default, |record| {
-                    let begun = !record.finished && names_object(folder);
-                    (record.files, begun.then_some(record.head))
-                });
-            remove_dataset(plan, &listed, begun.as_ref())?;
-        }
+        Existing::Overwrite => remove_dataset(plan, Record::load(storage, folder)?)?,
         Existing::Refuse => check_empty(plan, head)?,
         Existing::Resume => match Record::load(storage, folder)? {
             Some(record) => return resume(plan, head, &record),
@@ -149,30 +142,24 @@ fn walk(
 /// Removes the files that the manifest or journal lists, and temporary files that a killed run
 /// left. If any entry was changed, no file is removed. A killed run that had `begun` may have put
 /// objects without listing them: those have its names, and stormlp's mark.
-fn remove_dataset(
-    plan: &GeneratePlan,
-    listed: &HashMap<String, ManifestFile>,
-    begun: Option<&ManifestHead>,
-) -> Result<(), GenerateError> {
+fn remove_dataset(plan: &GeneratePlan, record: Option<Record>) -> Result<(), GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
-    let (mut ours, mut others) = (Vec::new(), Vec::new());
-    for file in listed.values() {
-        match state_of(storage, folder, file)? {
-            FileState::Gone => {}
-            FileState::Whole(_) | FileState::Empty => ours.push(file.name.clone()),
-            FileState::Damaged(what) | FileState::Foreign(what) => {
-                others.push((file.name.clone(), what))
-            }
-        }
-        for side in &file.side_files {
-            match storage.left(&folder.join(&side.name), Some(side.bytes), None)? {
+    let (mut ours, mut others, mut listed) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut begun = None;
+    if let Some(Record { head, files, finished }) = record {
+        let owners = other_owners(storage, folder, &[MANIFEST_NAME, JOURNAL_NAME]);
+        for file in files.into_values().flat_map(ManifestFile::with_side_files) {
+            match removable((storage, folder), &owners, &file, head.names(&file.name))? {
                 RecordedState::Nothing => {}
-                RecordedState::Same(_) => ours.push(side.name.clone()),
-                RecordedState::Other(what) => others.push((side.name.clone(), what)),
+                RecordedState::Same(_) => ours.push(file.name.clone()),
+                RecordedState::Other(what) => others.push((file.name.clone(), what)),
             }
+            listed.insert(file.name);
         }
+        begun = (!finished && names_object(folder)).then_some(head);
     }
-    unlisted(plan, listed, begun, &mut ours, &mut others)?;
+    let begun = begun.as_ref();
+    unlisted(plan, &listed, begun, &mut ours, &mut others)?;
     refuse_changed(plan, others)?;
     if let Some(head) = begun {
         storage.abort_uploads(folder, &|path| head.is_of(folder, path), false)?;
@@ -223,7 +210,7 @@ const FOLDERS: [&str; 4] = ["train", "valid", "index/train", "index/valid"];
 /// it is unknown whether stormlp made them.
 fn unlisted(
     plan: &GeneratePlan,
-    listed: &HashMap<String, ManifestFile>,
+    listed: &HashSet<String>,
     begun: Option<&ManifestHead>,
     ours: &mut Vec<String>,
     others: &mut Vec<(String, String)>,
@@ -234,7 +221,7 @@ fn unlisted(
         let temporary = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
         if entry.is_file() && temporary.is_some_and(|name| is_named(recipe, name)) {
             ours.push(path);
-        } else if is_listed(listed, &path) {
+        } else if listed.contains(&path) {
         } else if begun.is_some_and(|head| head.names(&path)) {
             match storage.is_marked(&plan.folder.join(&path))? {
                 true => ours.push(path),
@@ -277,13 +264,6 @@ pub fn unlisted_objects(
         Ok(true)
     })?;
     Ok(found)
-}
-
-/// Whether a path names a listed file or one of its side files.
-fn is_listed(listed: &HashMap<String, ManifestFile>, path: &str) -> bool {
-    let beside = |file: &ManifestFile| file.side_files.iter().any(|side| side.name == path);
-    // Side files are next to their file or in a separate folder: few datasets have any.
-    listed.contains_key(path) || listed.values().any(beside)
 }
 
 /// Keeps the files that match the record.

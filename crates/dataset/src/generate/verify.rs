@@ -17,7 +17,7 @@ use stormlp_core::note::{Cause, Note};
 use stormlp_core::stop::StopToken;
 use stormlp_core::units::counted;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Facts, Kind, RecordedState, Storage};
+use stormlp_transfer::storage::{Access, Facts, Kind, RecordedState, Storage, left_to_remove};
 
 use super::error::GenerateError;
 use super::plan::GeneratePlan;
@@ -158,45 +158,36 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
         let what = format!("{name}: the run that made the dataset did not finish it");
         return Err(Fault::Bad(what));
     };
-    if found != file.bytes {
-        return Err(another_size(&name, found, file.bytes));
-    }
-    let crc = checksum_of(storage, &path).map_err(told)?;
-    compare(&name, crc, &file.crc64)?;
+    check_listed(storage, &plan.folder, file)?;
     check_side_files(storage, &plan.folder, file)?;
     Ok(found)
 }
 
-fn another_size(name: &str, found: u64, made: u64) -> Fault {
-    Fault::Bad(format!("{name}: it has {found} bytes, but was made with {made}"))
-}
-
-fn compare(name: &str, crc: u64, expected: &str) -> Result<(), Fault> {
-    let crc = crc64_text(crc);
-    if crc == expected {
-        return Ok(());
+/// Checks a listed file by size and checksum.
+fn check_listed(storage: &dyn Storage, folder: &Path, file: &ManifestFile) -> Result<(), Fault> {
+    let ManifestFile { name, bytes, crc64, .. } = file;
+    let path = folder.join(name);
+    let told = |error| Fault::of_transfer(name, error);
+    let found = storage.found(&path).map_err(told)?.bytes;
+    if found != *bytes {
+        let what = format!("{name}: it has {found} bytes, but was made with {bytes}");
+        return Err(Fault::Bad(what));
     }
-    let what = format!("{name}: its content has changed: checksum {crc}, expected {expected}");
-    Err(Fault::Bad(what))
+    let crc = crc64_text(checksum_of(storage, &path).map_err(told)?);
+    if crc != *crc64 {
+        let what = format!("{name}: its content has changed: checksum {crc}, expected {crc64}");
+        return Err(Fault::Bad(what));
+    }
+    Ok(())
 }
 
-/// Checks the index files of a data file, by size and checksum.
+/// Checks the index files of a data file.
 pub(super) fn check_side_files(
     storage: &dyn Storage,
     folder: &Path,
     file: &ManifestFile,
 ) -> Result<(), Fault> {
-    for side in &file.side_files {
-        let path = folder.join(&side.name);
-        let told = |error| Fault::of_transfer(&side.name, error);
-        let found = storage.regular_file(&path).map_err(told)?;
-        if found != side.bytes {
-            return Err(another_size(&side.name, found, side.bytes));
-        }
-        let crc = checksum_of(storage, &path).map_err(told)?;
-        compare(&side.name, crc, &side.crc64)?;
-    }
-    Ok(())
+    file.side_files.iter().try_for_each(|side| check_listed(storage, folder, side))
 }
 
 /// Without a manifest: checks the format's framing and index, the number of samples and the
@@ -303,6 +294,30 @@ pub fn state_of(
         identity: Some(found.identity),
         ..file.clone()
     }))
+}
+
+/// The state of a listed file before it is removed, without its side files, by a list with these
+/// `owners`. A copied dataset has other identities, but the checksums of its list and, if `is_named`,
+/// the names of that list's dataset.
+///
+/// # Errors
+/// As [`state_of`].
+pub fn removable(
+    (storage, folder): (&dyn Storage, &Path),
+    owners: &[u32],
+    file: &ManifestFile,
+    is_named: bool,
+) -> Result<RecordedState, TransferError> {
+    let (bytes, made) = match state_of(storage, folder, file)? {
+        FileState::Gone => return Ok(RecordedState::Nothing),
+        FileState::Damaged(what) | FileState::Foreign(what) => {
+            return Ok(RecordedState::Other(what));
+        }
+        FileState::Empty => (0, file.identity),
+        FileState::Whole(now) if is_named => (now.bytes, now.identity),
+        FileState::Whole(_) => (file.bytes, file.identity),
+    };
+    left_to_remove(storage, owners, &folder.join(&file.name), (Some(bytes), made))
 }
 
 /// Whether the file found is the original one, whatever its content now.

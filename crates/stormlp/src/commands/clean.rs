@@ -11,10 +11,9 @@ use stormlp_core::facts::Identity;
 use stormlp_core::location::{folder_or_prefix, names_object};
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
-use stormlp_dataset::generate::{FileState, state_of, unlisted_objects};
+use stormlp_dataset::generate::{removable, unlisted_objects};
 use stormlp_dataset::manifest::{
-    JOURNAL_NAME, ManifestError, ManifestFile, ManifestHead, ManifestSideFile, Record,
-    journals_beside,
+    JOURNAL_NAME, ManifestError, ManifestFile, ManifestHead, Record, journals_beside,
 };
 use stormlp_kvcache::plan::MARKER_NAME as OBJECTS_NAME;
 use stormlp_kvcache::run::{CleanedFolder, KvcacheError, clean as clean_objects};
@@ -22,7 +21,7 @@ use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
     Entry, Facts, FolderLock, Kind, LOCK_NAME, PUTS, RecordedState, Storage, StorageRouter,
-    temporary_name,
+    left_to_remove, other_owners, temporary_name,
 };
 
 use crate::output;
@@ -178,18 +177,12 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
     let ours = |path: &Path| all.contains_key(path) || of_begun(path);
     cleaned.uploads = storage.abort_uploads(folder, &ours, dry_run)?;
     let seen = seen_objects(storage, folder, &all)?;
-    let owners = owners_of_lists(storage, folder);
+    let owners = other_owners(storage, folder, &[MANIFEST_NAME, CHECKPOINT_NAME, JOURNAL_NAME]);
     let mut gone = Vec::new();
     // Listed files that are not removed.
     let mut kept = false;
     for (path, listed) in all {
-        let left = match listed.left(storage, folder, &path, seen.get(&path))? {
-            RecordedState::Same(found) if owners.iter().any(|owner| *owner != found.owner) => {
-                RecordedState::Other("of another user than its list".to_string())
-            }
-            left => left,
-        };
-        match left {
+        match listed.left((storage, folder), &owners, &path, seen.get(&path))? {
             RecordedState::Nothing => continue,
             RecordedState::Other(what) => {
                 kept |= !matches!(listed, Listed::Unnamed(_));
@@ -198,7 +191,7 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
             }
             RecordedState::Same(found) => {
                 cleaned.files += 1;
-                cleaned.bytes += found.bytes;
+                cleaned.bytes = cleaned.bytes.saturating_add(found.bytes);
             }
         }
         parents.extend(path.parent().filter(|parent| *parent != folder).map(Path::to_path_buf));
@@ -224,15 +217,6 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
     }
     drop(locks);
     Ok(cleaned)
-}
-
-/// The owners of a folder's lists other than the user who runs this: a list counts for files of the
-/// user whom it belongs to.
-fn owners_of_lists(storage: &dyn Storage, folder: &Path) -> Vec<u32> {
-    let user = rustix::process::geteuid().as_raw();
-    let lists = LISTS.into_iter().chain([JOURNAL_NAME]).map(|name| folder.join(name));
-    let owners = lists.filter_map(|list| Some(storage.look(&list).ok()??.owner));
-    owners.filter(|owner| *owner != user).collect()
 }
 
 /// Removes an empty data folder that stormlp created. With the last checkpoint of a run, the folder of
@@ -291,8 +275,8 @@ type Listing = (BTreeMap<PathBuf, Listed>, Option<ManifestHead>);
 enum Listed {
     /// A complete file of this size, and its identity if recorded.
     Bytes(u64, Option<Identity>),
-    /// A dataset file, which is identified by more than its size.
-    OfDataset(ManifestFile),
+    /// A dataset file, and whether it has a name of its list's dataset.
+    OfDataset(ManifestFile, bool),
     /// It was being written under a temporary name, and may have any size; its identity is the file's.
     Temporary(Option<Identity>),
     /// An object that no list names, but a run can have put: its description.
@@ -320,14 +304,14 @@ impl Listed {
     /// made.
     fn left(
         &self,
-        storage: &dyn Storage,
-        folder: &Path,
+        (storage, folder): (&dyn Storage, &Path),
+        owners: &[u32],
         path: &Path,
         seen: Option<&Facts>,
     ) -> Result<RecordedState, TransferError> {
         let made = match self {
             Self::Bytes(bytes, identity) => Some((*bytes, *identity)),
-            Self::OfDataset(file) => Some((file.bytes, file.identity)),
+            Self::OfDataset(file, _) => Some((file.bytes, file.identity)),
             Self::Temporary(_) | Self::Unnamed(_) => None,
         };
         let is_made = |found: &&Facts| {
@@ -336,35 +320,20 @@ impl Listed {
         if let Some(found) = seen.filter(is_made) {
             return Ok(RecordedState::Same(*found));
         }
-        let (bytes, identity) = match self {
-            Self::Unnamed(left) => return Ok(left.clone()),
+        match self {
+            Self::Unnamed(left) => Ok(left.clone()),
             // A link is not followed to check; its file is reported instead.
             Self::Temporary(_) if storage.look(path).is_err_and(|e| e.was_not_asked()) => {
-                return Ok(RecordedState::Nothing);
+                Ok(RecordedState::Nothing)
             }
-            Self::Bytes(bytes, identity) => (Some(*bytes), *identity),
-            Self::Temporary(identity) => (None, *identity),
-            Self::OfDataset(file) => match state_of(storage, folder, file)? {
-                FileState::Gone => return Ok(RecordedState::Nothing),
-                FileState::Whole(_) => return Ok(RecordedState::Same(storage.found(path)?)),
-                FileState::Empty => (None, file.identity),
-                FileState::Damaged(what) | FileState::Foreign(what) => {
-                    return Ok(RecordedState::Other(what));
-                }
-            },
-        };
-        let left = storage.left(path, bytes, identity)?;
-        // A kill came between the creation of a temporary file and its mark: it is still empty.
-        let unmarked = |found: &Facts| matches!(self, Self::Temporary(_)) && found.bytes == 0;
-        let is_made = |found: &Facts| {
-            identity.is_some_and(|made| made.may_be(found.identity)) || unmarked(found)
-        };
-        Ok(match left {
-            RecordedState::Same(found) if !is_made(&found) && !storage.is_marked(path)? => {
-                RecordedState::Other("a file that its list does not identify".to_string())
+            Self::Bytes(bytes, identity) => {
+                left_to_remove(storage, owners, path, (Some(*bytes), *identity))
             }
-            left => left,
-        })
+            Self::Temporary(identity) => left_to_remove(storage, owners, path, (None, *identity)),
+            Self::OfDataset(file, is_named) => {
+                removable((storage, folder), owners, file, *is_named)
+            }
+        }
     }
 }
 
@@ -376,10 +345,12 @@ struct List {
 
 /// An entry of a list.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum FileOfList {
-    OfDataset(ManifestFile),
-    Other { name: String, bytes: u64, identity: Option<Identity> },
+struct FileOfList {
+    name: String,
+    bytes: u64,
+    identity: Option<Identity>,
+    #[serde(default)]
+    side_files: Vec<Self>,
 }
 
 /// The files named by the lists and the journal of a folder, and the remains of interrupted writes;
@@ -397,21 +368,27 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Listing, Failure> {
         let list: List = serde_json::from_str(&text)
             .with_context(|| format!("cannot read the manifest {}", path.display()))
             .map_err(Failure::no_plan)?;
-        all.extend(list.files.into_iter().flat_map(|file| match file {
-            FileOfList::OfDataset(file) => of_dataset(file),
-            FileOfList::Other { name, bytes, identity } => {
-                vec![(name, Listed::Bytes(bytes, identity))]
-            }
-        }));
+        let files = list.files.into_iter().flat_map(|mut file| {
+            let beside = std::mem::take(&mut file.side_files);
+            beside.into_iter().chain([file])
+        });
+        all.extend(files.map(|file| (file.name, Listed::Bytes(file.bytes, file.identity))));
     }
-    if is_file(storage, &folder.join(JOURNAL_NAME))? {
-        let record = Record::load(storage, folder).map_err(|error| match error {
-            ManifestError::File(error) if !error.was_not_asked() => error.into(),
-            error => Failure::no_plan(error),
-        })?;
-        begun = record.as_ref().map(|record| record.head.clone());
-        let files = record.into_iter().flat_map(|r| r.files.into_values());
-        all.extend(files.flat_map(of_dataset));
+    let has_journal = is_file(storage, &folder.join(JOURNAL_NAME))?;
+    match Record::load(storage, folder) {
+        Ok(None) => {}
+        Ok(Some(Record { head, files, .. })) => {
+            let files = files.into_values().flat_map(ManifestFile::with_side_files);
+            all.extend(files.map(|file| {
+                let is_named = head.names(&file.name);
+                (file.name.clone(), Listed::OfDataset(file, is_named))
+            }));
+            begun = has_journal.then_some(head);
+        }
+        Err(ManifestError::File(error)) if !error.was_not_asked() => return Err(error.into()),
+        // Of another command.
+        Err(_) if !has_journal => {}
+        Err(error) => return Err(Failure::no_plan(error)),
     }
     let mut paths = BTreeMap::new();
     for (name, listed) in all {
@@ -420,7 +397,7 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Listing, Failure> {
         if !names_object(folder) {
             let identity = match &listed {
                 Listed::Bytes(_, identity) => *identity,
-                Listed::OfDataset(file) => file.identity,
+                Listed::OfDataset(file, _) => file.identity,
                 Listed::Temporary(_) | Listed::Unnamed(_) => None,
             };
             paths.insert(temporary_name(&path), Listed::Temporary(identity));
@@ -457,18 +434,6 @@ fn puts_beneath(
         }
     }
     Ok(puts)
-}
-
-/// A dataset file and its side files.
-fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
-    // They are known by their checksums.
-    let beside = file.side_files.iter().cloned().map(|ManifestSideFile { name, bytes, crc64 }| {
-        let (identity, side_files) = (None, Vec::new());
-        ManifestFile { name, bytes, crc64, changed_ns: 0, identity, side_files }
-    });
-    let mut all: Vec<_> = beside.map(|side| (side.name.clone(), Listed::OfDataset(side))).collect();
-    all.push((file.name.clone(), Listed::OfDataset(file)));
-    all
 }
 
 /// A listed name as a path, if it stays inside the folder.
