@@ -231,3 +231,38 @@ fn without_a_dlio_nothing_is_calibrated_or_left_behind() {
     assert!(stderr(run("-o missing/dlio.json").code(4)).contains("--output"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_killed_calibration_takes_its_dlio_along_and_leaves_its_folder_to_the_next() {
+    let folder = folder();
+    let python = folder.path().join("python");
+    fs::write(&python, "#!/bin/sh\necho $$ > pid\nsleep 600\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command.current_dir(folder.path()).args(["calibrate-dlio", "--python", "./python"]);
+    let mut killed = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let until = |done: &dyn Fn() -> bool| {
+        for _ in 0..3_000 {
+            if done() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("it did not happen within 30 s");
+    };
+    let pid = || fs::read_to_string(folder.path().join("pid")).ok()?.trim().parse::<u32>().ok();
+    until(&|| pid().is_some());
+    let process = format!("/proc/{}/cmdline", pid().unwrap());
+    assert!(fs::read_to_string(&process).unwrap().contains("python"));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // It is gone, or a zombie that nobody waits for.
+    until(&|| fs::read(&process).map_or(true, |words| words.is_empty()));
+    assert!(folder.path().join("stormlp-calibrate/.stormlp-lock").exists());
+    fs::remove_file(&python).unwrap();
+    let mut command = stormlp();
+    command.current_dir(folder.path()).args(["calibrate-dlio", "--python", "/bin/false"]);
+    let said = stderr(command.assert().code(4));
+    assert!(said.contains("the trials run in ") && said.contains("/stormlp-calibrate"), "{said}");
+    assert!(!folder.path().join("stormlp-calibrate").exists());
+}

@@ -298,3 +298,14 @@ fn other_work_and_commands_without_a_report_are_refused() {
     command.current_dir(folder).args(["compare", "--resume", "kept"]);
     assert!(stderr(command.assert().code(4)).contains("request.json"));
 }
+
+#[test]
+fn the_shell_is_found_and_named_without_a_search_path() {
+    let folder = folder();
+    let mut command = stormlp();
+    let words = ["compare", "--baseline", "nonsense 1", "--candidate", "nonsense 2"];
+    let failed = command.env_clear().current_dir(folder.path()).args(words).assert();
+    let said = stderr(failed.failure());
+    assert!(said.contains("/bin/sh: ") && said.contains("nonsense: not found"), "{said}");
+    assert!(said.contains("give the whole command"), "{said}");
+}

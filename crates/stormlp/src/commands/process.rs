@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,6 +16,10 @@ use stormlp_core::stop::StopToken;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Maximum time for a stopped command to save its results.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ends the command and all that it started when this process is gone: then the shell's input ends
+/// without a line.
+const GUARD: &str = "exec 3<&0 </dev/null; (read -r line <&3 || kill -KILL 0) & exec 3<&-; ";
 
 /// Runs `command` in `place`, with additional `variables`; its output goes to
 /// `stdout` and `stderr` in `folder`.
@@ -31,18 +35,22 @@ pub(crate) fn run(
     folder: &Path,
     stop: &StopToken,
 ) -> io::Result<ExitStatus> {
-    let mut child = Command::new("sh")
+    // By its path: it is found without a PATH, too.
+    let mut child = Command::new("/bin/sh")
         .current_dir(place)
-        .args(["-c", command])
+        .args(["-c", &format!("{GUARD}{command}")])
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(File::create(folder.join("stdout"))?)
         .stderr(File::create(folder.join("stderr"))?)
         .process_group(0)
         .spawn()?;
+    let guard = child.stdin.take();
     let mut stopped: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait()? {
+            // It may have ended the guard, too.
+            let _ = guard.map(|mut guard| guard.write_all(b"\n"));
             return Ok(status);
         }
         match stopped {

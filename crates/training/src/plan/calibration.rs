@@ -2,6 +2,7 @@
 //! conclusions, and the file that keeps them.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::client::ClientCost;
 use stormlp_core::calibration::CalibrationOrigin;
@@ -265,12 +266,17 @@ impl Calibration {
     /// # Errors
     /// The fault.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let found: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let found = Self::deserialize(&value).map_err(|error| error.to_string())?;
         if found.calibration_version != FORMAT_VERSION {
             let version = found.calibration_version;
             return Err(format!("its version is {version}, not {FORMAT_VERSION}"));
         }
-        Ok(found)
+        let mut costs = [&value["formats"], &value["checkpoint"]].into_iter().flat_map(figures);
+        match costs.find(|cost| !(0.0..=3600.0).contains(cost)) {
+            Some(figure) => Err(format!("it has a figure of {figure}, which cannot be")),
+            None => Ok(found),
+        }
     }
 
     /// Where its costs come from, as the saved `file`.
@@ -294,6 +300,15 @@ impl Calibration {
             let names: Vec<&str> = self.formats.iter().map(|cost| cost.format.name()).collect();
             format!("it has the costs of {}, not of {format}", names.join(", "))
         })
+    }
+}
+
+/// All numbers in a saved calibration.
+fn figures(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(values) => values.iter().flat_map(figures).collect(),
+        Value::Object(fields) => fields.values().flat_map(figures).collect(),
+        value => value.as_f64().into_iter().collect(),
     }
 }
 
@@ -404,5 +419,10 @@ mod tests {
         assert_eq!(missing, "it has the costs of npz, not of csv");
         let earlier = text.replace("\"calibration_version\":2", "\"calibration_version\":1");
         assert!(Calibration::parse(&earlier).is_err());
+        for rate in ["-1.0", "null", "1e300", "-1e-9"] {
+            let wrong = text.replacen("\"seconds\":0.0005", &format!("\"seconds\":{rate}"), 1);
+            assert_ne!(wrong, text);
+            assert!(Calibration::parse(&wrong).is_err(), "{rate}");
+        }
     }
 }

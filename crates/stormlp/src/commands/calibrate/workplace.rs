@@ -10,6 +10,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::shell::shell_word;
 use stormlp_hosts::session::Session;
+use stormlp_transfer::storage::{FolderLock, LOCK_NAME};
 use stormlp_transfer::telemetry::CpuTimes;
 
 use crate::commands::process;
@@ -19,6 +20,7 @@ use crate::output;
 pub(super) struct Workplace<'a> {
     folder: PathBuf,
     session: &'a Session,
+    _lock: FolderLock,
 }
 
 impl Drop for Workplace<'_> {
@@ -29,15 +31,23 @@ impl Drop for Workplace<'_> {
 }
 
 impl<'a> Workplace<'a> {
-    /// A new folder inside `dir`.
+    /// A new folder inside `dir`, in place of the one that a killed calibration left.
     pub(super) fn inside(dir: &Path, session: &'a Session) -> Result<Self, Failure> {
-        let name = format!("stormlp-calibrate-{}", std::process::id());
         let cannot = || format!("cannot make a folder in {}", dir.display());
         // The trials run in separate folders.
         let dir = dir.canonicalize().with_context(cannot).map_err(not_made)?;
-        let folder = dir.join(name);
+        let folder = dir.join(FOLDER);
+        let lock = || FolderLock::take(&folder).map_err(|error| not_made(error.into()));
+        if folder.join(LOCK_NAME).is_file() {
+            let _held = lock()?;
+            fs::remove_dir_all(&folder).map_err(|error| not_made(error.into()))?;
+        }
+        // One without a lock is of a calibration that was killed before it had one, if it is empty.
+        let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).with_context(cannot).map_err(not_made)?;
-        Ok(Self { folder, session })
+        let work = Self { _lock: lock()?, folder, session };
+        work.say(&format!("the trials run in {}", work.folder.display()));
+        Ok(work)
     }
 
     /// A path in it.
@@ -78,11 +88,11 @@ impl<'a> Workplace<'a> {
         if !status.success() && status.code() != Some(Cause::MissedTarget.exit_code().into()) {
             let named: Vec<_> =
                 words.iter().take(NAMED_WORDS).map(|word| shell_word(word)).collect();
-            return Err(Failure::machine(anyhow::anyhow!(
-                "`{} …` ended with {status}: {}",
-                named.join(" "),
-                self.last_words().unwrap_or_default()
-            )));
+            let of_storage = status.code() == Some(Cause::Storage.exit_code().into());
+            let cause = if of_storage { Cause::Storage } else { Cause::Machine };
+            let said = self.last_words().unwrap_or_default();
+            let what = format!("`{} …` ended with {status}: {said}", named.join(" "));
+            return Err(Failure::saying(cause, what));
         }
         Ok(CpuTimes::of_children().since(before).total_seconds())
     }
@@ -106,6 +116,8 @@ impl<'a> Workplace<'a> {
     }
 }
 
+/// The name of the folder.
+const FOLDER: &str = "stormlp-calibrate";
 /// A command is named by its first words: its options fill a screen.
 const NAMED_WORDS: usize = 3;
 
