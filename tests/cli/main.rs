@@ -14,6 +14,7 @@ mod devices;
 mod doctor;
 mod double;
 mod exports;
+mod extremes;
 mod field;
 mod find_knee;
 mod find_max;

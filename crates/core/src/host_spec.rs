@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::numbers::whole;
+use crate::numbers::{whole, within};
 use crate::units::{parse_rate, parse_seconds, parse_some_bytes};
 
 /// Maximum number of hosts, CPUs or accelerators.
@@ -58,7 +58,7 @@ impl FromStr for HostSpec {
                 "cpus" => spec.cpus = Some(whole(1..=MAX_COUNT)(value)?),
                 "accelerators" => spec.accelerators = Some(whole(1..=MAX_COUNT)(value)?),
                 "barrier" => {
-                    let seconds = parse_seconds(value).map_err(|error| error.to_string())?;
+                    let seconds = within(parse_seconds, 0.0..=60.0, "0 to 60s")(value)?;
                     spec.barrier_seconds = Some(seconds);
                 }
                 "read" if value == "none" => spec.read_bytes_per_second = Some(f64::INFINITY),

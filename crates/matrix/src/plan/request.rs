@@ -11,7 +11,7 @@ use super::choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
 use super::preset::preset_name;
 use stormlp_core::location::folder_or_prefix;
 use stormlp_core::location::names_object;
-use stormlp_core::numbers::whole;
+use stormlp_core::numbers::{whole, within};
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::{DeviceId, Devices, EngineChoice, Requirement};
@@ -212,7 +212,7 @@ pub struct MatrixRequest {
 
     /// Warm-up before each cell
     #[arg(long = "warmup", value_name = "TIME",
-        value_parser = parse_seconds, default_value = "0")]
+        value_parser = within(parse_seconds, 0.0..=LONGEST_SECONDS, "0 to 168h"), default_value = "0")]
     pub warmup_seconds: f64,
 
     /// Repetitions of each cell [default: 1; 3 with --find-knee]

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use stormlp_core::numbers::within;
 use stormlp_core::units::parse_seconds;
 use stormlp_training::plan::client::{Client, ClientCost};
 
@@ -34,7 +35,7 @@ impl FromStr for Overhead {
                     ));
                 }
             };
-            *slot = parse_seconds(value).map_err(|error| error.to_string())?;
+            *slot = within(parse_seconds, 0.0..=3600.0, "0 to 1h")(value)?;
         }
         Ok(Self::Typed(cost))
     }

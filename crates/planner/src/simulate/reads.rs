@@ -280,7 +280,7 @@ impl Reads {
                 let file_bytes = self.sizes.bytes(asked.file);
                 requests.first(count, file_bytes, self.calls.most_bytes)
             }
-            _ => asked.bytes * count / asked.requests.max(1),
+            _ => asked.bytes.saturating_mul(count) / asked.requests.max(1),
         }
     }
 

@@ -87,7 +87,9 @@ const ALL: &[Key<Workload>] = &[
     Used("dataset.num_subfolders_eval", |w| &mut w.dataset.num_subfolders_eval),
     Within("dataset.num_samples_per_file", 1.0, COUNT, |w| &mut w.dataset.num_samples_per_file),
     Within("dataset.record_length_bytes", 0.01, 1e15, |w| &mut w.dataset.record_length_bytes),
-    Used("dataset.record_length_bytes_stdev", |w| &mut w.dataset.record_length_bytes_stdev),
+    Within("dataset.record_length_bytes_stdev", 0.0, 1e15, |w| {
+        &mut w.dataset.record_length_bytes_stdev
+    }),
     Used("dataset.record_length_bytes_resize", |w| &mut w.dataset.record_length_bytes_resize),
     Alias("dataset.record_length", "dataset.record_length_bytes"),
     Alias("dataset.record_length_stdev", "dataset.record_length_bytes_stdev"),
