@@ -1,6 +1,7 @@
 //! Object stores: endpoints that are silent, down or refuse, and requests that are made again.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -125,6 +126,80 @@ fn an_endpoint_that_accepts_connections_and_says_nothing_is_reported_soon() {
         assert!(error.contains(&format!("http://{address}: no answer within 5 s")), "{error}");
     }
     assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn an_endpoint_that_answers_a_byte_a_second_is_reported_soon() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut socket = socket.unwrap();
+                for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n".iter().cycle() {
+                    std::thread::sleep(Duration::from_secs(1));
+                    if socket.write_all(&[*byte]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    // The first requests are for a list, a GET and a HEAD.
+    let server = ObjectServer::default();
+    for arguments in ["doctor s3://bucket/p", TRAIN, "clean s3://bucket/p"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+        command.current_dir(&folder).args(arguments.split_whitespace()).envs(server.variables());
+        command.env("AWS_ENDPOINT_URL", format!("http://{address}")).env("HOME", folder.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{arguments}: {said}");
+        assert!(said.contains(" bytes passed within 5 s"), "{arguments}: {said}");
+    }
+}
+
+/// Leaves of an object only the first half, with stormlp's mark: what some endpoints keep of a PUT whose
+/// process was killed. Its key begins with `prefix`.
+fn cut(server: &ObjectServer, prefix: &str) -> String {
+    let keys = server.keys();
+    let key = keys.iter().find(|key| key.starts_with(prefix) && !key.contains("/.")).unwrap();
+    let content = server.object(key).unwrap();
+    server.put_marked(key, &content[..content.len() / 2]);
+    key.clone()
+}
+
+#[test]
+fn an_object_that_was_put_in_part_is_incomplete_and_ours() {
+    let server = ObjectServer::default();
+    let done = |arguments: &str| {
+        let (code, out, error) = run(&server, arguments);
+        assert_eq!(code, 0, "{arguments}: {out}{error}");
+        format!("{out}{error}")
+    };
+    let option = |name: &str| DATASET.replacen(" --params", &format!(" --{name} --params"), 1);
+    done(DATASET);
+    cut(&server, "d/set/train/");
+    assert_ne!(run(&server, &option("check")).0, 0);
+    done(&option("resume"));
+    done(&option("check"));
+    cut(&server, "d/set/train/");
+    done(&option("overwrite"));
+    cut(&server, "d/set/train/");
+    done("clean s3://bucket/d/set");
+    done(GDS);
+    cut(&server, "p/stormlp.0");
+    done("clean s3://bucket/p");
+    // The next run removes the earlier one.
+    done(CHECKPOINT);
+    let key = cut(&server, "c/");
+    let (code, out, error) = run(&server, &CHECKPOINT.replace("--saves 2", "--saves 0"));
+    assert!(code != 0 && error.contains("complete"), "{out}{error}");
+    done(CHECKPOINT);
+    assert!(!server.keys().contains(&key), "{:?}", server.keys());
+    cut(&server, "c/");
+    let checkpoints = done("clean s3://bucket/c");
+    assert!(server.keys().is_empty(), "{checkpoints}{:?}", server.keys());
 }
 
 #[test]

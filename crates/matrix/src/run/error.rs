@@ -55,7 +55,6 @@ impl From<MatrixError> for Failure {
             _ => Cause::Machine,
         };
         let remedy = match &error {
-            MatrixError::Transfer(TransferError::Unavailable { remedy, .. }) => remedy,
             MatrixError::Transfer(error) if error.is_full() => {
                 "free some space, or use a smaller --file-size"
             }
@@ -67,10 +66,10 @@ impl From<MatrixError> for Failure {
             }
             MatrixError::Hosts(error) => error.remedy(),
             MatrixError::ThreadGroup(ThreadGroupError::Start(_)) => THREADS_HELP,
-            MatrixError::Transfer(_)
-            | MatrixError::Lock(_)
-            | MatrixError::Manifest { .. }
-            | MatrixError::ThreadGroup(_) => "",
+            MatrixError::Transfer(error) => {
+                error.missing().or(error.object_remedy()).unwrap_or_default()
+            }
+            MatrixError::Lock(_) | MatrixError::Manifest { .. } | MatrixError::ThreadGroup(_) => "",
         };
         let remedy = remedy.to_string();
         Self::new(cause, error).with_help(remedy)

@@ -391,7 +391,8 @@ fn failed(index: usize, cell: &CellPlan, require_gds: bool, error: &MatrixError)
     }
     if let MatrixError::Transfer(transfer) = error {
         entry.errno = transfer.errno();
-        let remedy = transfer.missing().or(fallback::remedy(require_gds, transfer));
+        let known = transfer.missing().or(transfer.object_remedy());
+        let remedy = known.or(fallback::remedy(require_gds, transfer));
         entry.remedy = remedy.map(str::to_string);
         if transfer.missing().is_some() {
             entry.status = CellStatus::Unavailable;

@@ -152,7 +152,8 @@ impl ObjectFault {
             }
             Self::Tls { .. } => {
                 "name the certificate authority in AWS_CA_BUNDLE, use a name and a day that the \
-                 certificate is valid for, or correct the endpoint's scheme"
+                 certificate is valid for, give the endpoint a server's certificate (not an \
+                 authority's), or correct its scheme"
             }
             Self::Refused(refusal) | Self::Kept(refusal) => refusal.remedy(),
             Self::Answer(_) => {
@@ -167,7 +168,9 @@ impl ObjectFault {
         match self {
             Self::Connection { .. } | Self::Kept(_) | Self::Answer(_) | Self::Data(_) => true,
             Self::Tls { .. } => false,
-            Self::Refused(refusal) => refusal.status >= 500 || refusal.status == 429,
+            Self::Refused(refusal) => {
+                refusal.status >= 500 || refusal.status == 429 || refusal.code == "NoSuchUpload"
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ impl Ini {
     pub(super) fn parse(text: &str) -> Self {
         let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         let (mut section, mut outer) = (String::new(), String::new());
-        for line in text.lines() {
+        for line in text.trim_start_matches('\u{feff}').lines() {
             let trimmed = line.trim();
             if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
                 continue;

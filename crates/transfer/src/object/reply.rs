@@ -216,12 +216,12 @@ impl Refusal {
             (_, "NoSuchBucket") => "create the bucket first, or correct its name",
             // A HEAD has no document that says more.
             (401 | 403, "") => {
-                "the credentials have no permission for this, or are wrong: `stormlp doctor` with the \
-                 same prefix shows which"
+                "the credentials are wrong, have no permission for this, or none to list, so that \
+                 missing objects look the same: `stormlp doctor` with the same prefix shows which"
             }
             (401 | 403, _) => {
                 "the credentials have no permission for this: change the bucket's policy or the \
-                 credentials. Where listing is not permitted, missing objects look the same"
+                 credentials"
             }
             (404, _) => "correct the name, or create the object first",
             (300..=399, _) => "set AWS_ENDPOINT_URL and AWS_REGION to where the bucket is",

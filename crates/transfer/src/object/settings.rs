@@ -51,7 +51,9 @@ impl Settings {
     /// # Errors
     /// As [`Self::of_user`].
     pub fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, TransferError> {
-        Self::from(&Sources { variable, file: &|path| std::fs::read_to_string(path).ok() })
+        // Of any encoding: keys and most values are ASCII.
+        let file = |path: &Path| Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into());
+        Self::from(&Sources { variable, file: &file })
     }
 
     /// The settings in `sources`: a variable wins over a file.
@@ -66,11 +68,11 @@ impl Settings {
         })?;
         let addressing = variable(&["AWS_S3_ADDRESSING_STYLE"])
             .or_else(|| files.config("s3.addressing_style").map(str::to_string));
-        Ok(Self {
+        let found = Self {
             endpoints: text.split(',').map(|one| checked(one.trim())).collect::<Result<_, _>>()?,
             region: variable(&["AWS_REGION", "AWS_DEFAULT_REGION"])
                 .or_else(|| files.config("region").map(str::to_string))
-                .unwrap_or_else(|| "us-east-1".to_string()),
+                .map_or_else(|| "us-east-1".to_string(), |region| region.trim().to_string()),
             credentials: credentials(sources, &files)?,
             addressing: match addressing.as_deref() {
                 // As MLPerf's tools have it where an endpoint is named.
@@ -86,7 +88,18 @@ impl Settings {
             ca_bundle: variable(&["AWS_CA_BUNDLE"])
                 .or_else(|| files.config("ca_bundle").map(str::to_string))
                 .map(PathBuf::from),
-        })
+        };
+        // They are parts of headers.
+        let words =
+            [Some(&*found.region), Some(found.credentials.key()), found.credentials.token()];
+        let mut bytes = words.into_iter().flatten().flat_map(str::bytes);
+        if !bytes.all(|byte| byte.is_ascii_graphic()) {
+            return Err(lacks(
+                "region, access key or token has a blank, or a letter that is not ASCII",
+                "correct it: each is one word",
+            ));
+        }
+        Ok(found)
     }
 
     /// The same for each endpoint alone.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use chrono::{DateTime, Utc};
 use rusty_s3::Credentials;
 use sha2::{Digest as _, Sha256};
@@ -64,9 +66,15 @@ fn hmac(key: &[u8], text: &str) -> [u8; 32] {
 /// encoding, or so long that it is a key, a token or a signature in whatever form.
 pub(super) fn conceal(credentials: &Credentials, longest: usize, text: &str) -> String {
     let secrets = [Some(credentials.key()), Some(credentials.secret()), credentials.token()];
+    let secrets = secrets.into_iter().flatten().filter(|secret| !secret.is_empty());
+    let encoded = [STANDARD_NO_PAD, URL_SAFE_NO_PAD];
+    let forms = secrets.flat_map(|secret| {
+        let plain = [secret.to_string(), hex(secret.as_bytes())];
+        encoded.iter().map(move |base| base.encode(secret)).chain(plain)
+    });
+    let forms: Vec<String> = forms.collect();
     let is_one = |word: &str| {
-        let mut secrets = secrets.iter().flatten().filter(|secret| !secret.is_empty());
-        secrets.any(|secret| word.contains(secret))
+        forms.iter().any(|form| word.contains(form) || word.to_ascii_lowercase().contains(form))
     };
     let hides =
         |word: &&str| word.len() > longest || word.contains(['%', '&', '\\']) || is_one(word);
@@ -138,6 +146,11 @@ mod tests {
                 let told = conceal(&credentials, usize::MAX, &format!("before {form} after"));
                 assert_eq!(told, "before *** after", "{form}");
             }
+        }
+        let short = Credentials::new("minio", "ad>min?");
+        for form in ["YWQ+bWluPw==", "YWQ-bWluPw", "61643e6d696e3f", "61643E6D696E3F"] {
+            let told = conceal(&short, usize::MAX, &format!("a {form}: b"));
+            assert_eq!(told, "a *** b", "{form}");
         }
         let told = |text: &str| conceal(&credentials, 18, text);
         let base64 = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, secret);

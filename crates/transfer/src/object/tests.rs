@@ -558,6 +558,35 @@ fn settings_are_found_where_aws_tools_have_them() {
     assert!(password.contains("user name") && !password.contains("pw@"), "{password}");
 }
 
+#[test]
+fn files_of_any_encoding_are_read_and_blanks_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("credentials");
+    // With a byte order mark, and a comment in Latin-1.
+    let text = b"\xef\xbb\xbf[default]\naws_access_key_id = k\n# Schl\xfcssel\n\
+                 aws_secret_access_key = s3cret\n";
+    std::fs::write(&file, text).unwrap();
+    let with = |more: (&str, &str)| {
+        let place = file.display().to_string();
+        let own =
+            [("AWS_ENDPOINT_URL", "http://h"), ("AWS_SHARED_CREDENTIALS_FILE", &*place), more];
+        let find = |name: &str| own.iter().find(|(variable, _)| *variable == name);
+        Settings::of(&|name| find(name).map(|(_, value)| (*value).to_string()))
+    };
+    let found = with(("AWS_REGION", "eu-1\n")).unwrap();
+    assert_eq!((found.credentials.key(), &*found.region), ("k", "eu-1"));
+    let refused = with(("AWS_REGION", "eu 1")).unwrap_err().to_string();
+    assert!(refused.contains("region, access key or token has a blank"), "{refused}");
+    let keys = [
+        ("AWS_ENDPOINT_URL", "http://h"),
+        ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", "s"),
+        ("AWS_SESSION_TOKEN", "a\r\nx-amz-acl: public-read"),
+    ];
+    let refused = try_settings(&keys, "").unwrap_err().to_string();
+    assert!(refused.contains("has a blank") && !refused.contains("acl"), "{refused}");
+}
+
 proptest::proptest! {
     #[test]
     fn whatever_an_endpoint_sends_is_read_or_refused(

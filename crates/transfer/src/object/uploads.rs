@@ -63,7 +63,9 @@ impl Session {
             match page.next {
                 None => return Ok(all),
                 Some(_) if give_up(began) => return Err(wrong(STOPPED)),
-                Some((key, _)) if after.as_ref().is_some_and(|(last, _)| key < *last) => {
+                Some(next)
+                    if after.as_ref().is_some_and(|last| next.0 < last.0 || next == *last) =>
+                {
                     return Err(wrong("the list is not in order"));
                 }
                 next => after = next,

@@ -497,3 +497,23 @@ fn broken_off(filled: usize, wanted: usize, error: Option<&io::Error>) -> WireEr
 fn stalls(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_a_second_does_not_keep_a_request_alive() {
+        for (silence, allowed) in [(FIRST_ANSWER, FIRST_ANSWER), (STALL_TIMEOUT, SLOWEST)] {
+            let mut pace = Pace::of(silence);
+            // Of a machine that was started just now.
+            let Some(began) = pace.began.checked_sub(allowed) else { return };
+            pace.passed(1).unwrap();
+            pace.began = began;
+            let error = pace.passed(1).unwrap_err().to_string();
+            assert_eq!(error, format!("only 2 bytes passed within {} s", allowed.as_secs()));
+            // At the least rate it goes on.
+            assert!(silence == FIRST_ANSWER || pace.passed(1 << 20).is_ok());
+        }
+    }
+}
