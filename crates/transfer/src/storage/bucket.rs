@@ -13,6 +13,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_core::verify::Verify;
 use stormlp_core::warning::Warning;
 
+use super::disk::TEXT_BYTES;
 use super::found::{Entry, Facts, Kind, RecordedState};
 use super::handle::Access;
 use super::handle::{Handle, ObjectMode, OpenObject, PUTS};
@@ -20,8 +21,6 @@ use crate::error::TransferError;
 use crate::object::{Client, Get, ObjectFacts, Pending, Session, SessionPool, Settings, Upload};
 use crate::thread_group::{self, Start};
 
-/// The largest object that is read as text.
-const TEXT_BYTES: u64 = 1 << 30;
 /// Requests for marks at the same time.
 const ASKING_THREADS: usize = 8;
 

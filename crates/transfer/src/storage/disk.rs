@@ -148,6 +148,9 @@ pub(super) fn is_marked(file: impl AsFd) -> bool {
     rustix::fs::fgetxattr(file, MARK, &mut [0_u8; 8][..]).is_ok()
 }
 
+/// The longest text that is read: the manifest of ten million files has half of it.
+pub(super) const TEXT_BYTES: u64 = 4 << 30;
+
 /// All that `read` returns from the start of a small file to its end, which must be UTF-8.
 pub(super) fn text(
     path: &Path,
@@ -158,6 +161,10 @@ pub(super) fn text(
         content.resize(filled + (64 << 10), 0);
         match read(filled as u64, &mut content[filled..])? {
             0 => break,
+            // Whoever can write to a folder can put a sparse file there.
+            _ if filled as u64 > TEXT_BYTES => {
+                return Err(TransferError::refused("read", path, "it is too long for a text"));
+            }
             read => filled += read,
         }
     }

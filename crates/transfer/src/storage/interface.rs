@@ -14,7 +14,7 @@ use super::found::{Entry, Facts, Kind, RecordedState, Space, bounded};
 use super::gate::Gate as _;
 use super::handle::{Access, Durability, Handle};
 use super::lock::{FolderLock, LOCK_NAME, LockError};
-use super::services::{Told, unless_refused};
+use super::services::Told;
 use super::{disk, failing, holes, reach, temporary_name};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
@@ -255,9 +255,8 @@ pub trait Storage: Send + Sync {
             return Ok(());
         }
         self.pass(Call::Sync, folder, 0)?;
-        let synced = rustix::fs::syncfs(disk::open_folder(folder)?);
-        unless_refused(synced)
-            .map(|synced| synced.unwrap_or_else(rustix::fs::sync))
+        Told::SyncAll
+            .unless_refused(rustix::fs::syncfs(disk::open_folder(folder)?))
             .map_err(|errno| TransferError::file("sync the file system of", folder, errno.into()))
     }
 

@@ -10,7 +10,7 @@
 //! | `fdatasync` before pages are dropped | nothing: a file system without it has no dirty pages |
 //! | `fallocate` | the size is set |
 //! | `statvfs` | free space is unknown |
-//! | `syncfs` | `sync` |
+//! | `syncfs` | `sync`: a warning |
 //! | `cachestat` | `mmap` and `mincore`; without these, residency is unknown |
 //!
 //! Marks (`fsetxattr`), huge pages (`madvise`) and facts from `/proc` and `/sys` may fail in any way.
@@ -56,10 +56,12 @@ pub(crate) enum Told {
     Drop,
     /// `fsync` of a folder.
     SyncFolder,
+    /// `syncfs`.
+    SyncAll,
 }
 
 /// For each of them: the kind of warning, what is missing, and the remedy.
-const TOLD: [(WarningKind, &str, &str); 3] = [
+const TOLD: [(WarningKind, &str, &str); 4] = [
     (
         WarningKind::KnownIssue,
         "files cannot be locked here, so another stormlp run would not be noticed",
@@ -75,6 +77,11 @@ const TOLD: [(WarningKind, &str, &str); 3] = [
         "folders cannot be synced here: a crash may lose the names of new files",
         "",
     ),
+    (
+        WarningKind::KnownIssue,
+        "one file system cannot be synced here: all were, so a sync may include other data",
+        "",
+    ),
 ];
 
 /// The calls that were refused to this process, a bit for each.
@@ -88,6 +95,9 @@ impl Told {
     pub(crate) fn unless_refused(self, done: Result<(), Errno>) -> Result<(), Errno> {
         if unless_refused(done)?.is_none() {
             REFUSED.fetch_or(1 << self as u32, Ordering::Relaxed);
+            if matches!(self, Self::SyncAll) {
+                rustix::fs::sync();
+            }
         }
         Ok(())
     }
@@ -119,8 +129,8 @@ mod tests {
             (unless_refused(Ok(7)), unless_refused::<()>(Err(Errno::NOSYS))),
             (Ok(Some(7)), Ok(None))
         );
-        let told: Vec<WarningKind> = warnings_of(0b111).map(|warning| warning.kind).collect();
-        let kinds = [WarningKind::KnownIssue, WarningKind::CacheState, WarningKind::NotDurable];
+        let told: Vec<WarningKind> = warnings_of(0b1110).map(|warning| warning.kind).collect();
+        let kinds = [WarningKind::CacheState, WarningKind::NotDurable, WarningKind::KnownIssue];
         assert_eq!(told, kinds);
     }
 }
