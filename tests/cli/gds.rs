@@ -55,6 +55,26 @@ fn without_a_gpu_the_table_has_emulated_paths_and_the_reason_gds_is_missing() {
 }
 
 #[test]
+fn a_cell_that_is_to_become_steady_says_whether_it_did() {
+    let folder = folder();
+    let words = "--path cpu,null --file-size 8M --threads 1 --duration steady:2s";
+    let page = stdout(gds(folder.path(), words).assert().success());
+    let report = read_json(&saved(folder.path()));
+    assert_eq!(report["plan"]["request"]["duration"], serde_json::json!({"steady": 2.0}));
+    let cells = report["cells"].as_array().unwrap();
+    let steady: Vec<bool> = cells.iter().map(|one| one["steady"].as_bool().unwrap()).collect();
+    assert_eq!(steady.len(), 2, "{cells:?}");
+    for (cell, steady) in cells.iter().zip(steady) {
+        // Five of twenty windows at least, and no more than the maximum, with what was in flight.
+        let seconds = cell["duration_seconds"].as_f64().unwrap();
+        assert!(seconds >= if steady { 0.5 } else { 1.9 }, "{seconds}");
+    }
+    assert!(page.contains("steady at the end"), "{page}");
+    let refused = stderr(gds(folder.path(), "--duration steady:soon").assert().code(2));
+    assert!(refused.contains("--duration"), "{refused}");
+}
+
+#[test]
 fn files_are_laid_out_once_and_used_again() {
     let folder = folder();
     gds(folder.path(), QUICK).assert().success();

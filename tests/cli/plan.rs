@@ -107,7 +107,7 @@ fn a_host_limit_makes_a_lower_bound() {
 #[test]
 fn storage_that_cannot_feed_one_accelerator_is_reported_with_its_au() {
     let page = page(&format!("unet3d --storage read=550MB/s {SHORT}"));
-    let answer = "unet3d: 1 host with 1 drive feeds not even 1 h100 (range 0 to 0): AU 1";
+    let answer = "unet3d: 1 host with 1 drive feeds not even 1 h100 (range 0 to 0, limited by storage): AU 1";
     assert!(page.contains(answer) && page.contains(" %, 90 % required; predicted"), "{page}");
 }
 
@@ -202,17 +202,6 @@ fn runs_served_by_the_page_cache_are_limited_by_memory() {
 }
 
 #[test]
-fn only_a_calibration_is_an_overhead() {
-    let place = tempfile::tempdir().unwrap();
-    let report = place.path().join("report.json");
-    std::fs::write(&report, "{}").unwrap();
-    let words = "unet3d --storage read=7GB/s --client-overhead";
-    plan(&format!("{words} {}", report.display())).code(3);
-    plan(&format!("{words} missing/report.json")).code(4);
-    plan(&format!("{words} x --client-overhead dlio")).code(2);
-}
-
-#[test]
 fn hosts_that_limit_are_named_and_not_the_drives() {
     let words = "unet3d -n 16 --hosts 2 --storage 8x:read=14.5GB/s --epochs 1 --steps 60";
     let said = stdout(plan(&format!("{words} --host memory=1GiB,read=4GB/s")).success());
@@ -231,29 +220,91 @@ fn the_list_of_drives_has_the_format_that_was_asked_for() {
 }
 
 #[test]
+fn the_cost_of_a_host_comes_from_a_calibration() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("dlio.json");
+    // Each step takes 5 ms more than its compute of 50 ms.
+    crate::calibrate::save(&file);
+    let words =
+        format!("unet3d -n 2 --compute-time 50ms --storage read=100GB/s {SHORT} --format json");
+    let free = format!("{words} --client-overhead none");
+    let free: Value = serde_json::from_str(&stdout(plan(&free).success())).unwrap();
+    let costly = format!("{words} --client-overhead {}", file.display());
+    let costly: Value = serde_json::from_str(&stdout(plan(&costly).success())).unwrap();
+    let au = |answer: &Value| answer["au_percent"].as_f64().unwrap();
+    assert!(au(&costly) < au(&free) - 5.0, "{} {}", au(&costly), au(&free));
+    let source = costly["assumptions"].to_string();
+    assert!(source.contains("each step costs a host"), "{source}");
+    assert!(!source.contains("estimates from another host"), "{source}");
+}
+
+#[test]
+fn a_report_is_rejected_as_host_cost() {
+    let place = tempfile::tempdir().unwrap();
+    let report = place.path().join("report.json");
+    std::fs::write(&report, "{}").unwrap();
+    let words = "unet3d --storage read=7GB/s --client-overhead";
+    let said = stderr(plan(&format!("{words} {}", report.display())).code(3));
+    assert!(said.contains("is not a calibration"), "{said}");
+    plan(&format!("{words} missing/report.json")).code(4);
+    plan(&format!("{words} x --client-overhead dlio")).code(2);
+}
+
+#[test]
 fn a_link_that_limits_is_named() {
-    let words = "unet3d -n 9 --storage read=100GB/s,link=25GB/s";
+    let words = "unet3d -n 9 --storage read=100GB/s,link=12.5GB/s";
     let answer = json(&format!("{words} --details"));
     assert_eq!(answer["limited_by"], "storage");
     assert_eq!(answer["storage_part"], "link");
     let page = stdout(plan(&format!("{words} {SHORT}")).success());
     assert!(page.contains("the network link of each host"), "{page}");
+    assert!(page.contains("limited by storage (link)"), "{page}");
     // More drives do not help.
     let rows = answer["over_devices"].as_array().unwrap();
     assert!(rows.len() > 1 && rows.iter().all(|row| row["storage_part"] == "link"), "{rows:?}");
 }
 
 #[test]
+fn the_rate_of_a_host_behind_a_fast_link_is_in_the_range_until_it_is_given() {
+    // A published client with such links fed 20.
+    let words = "unet3d --accelerator h100 --edition 1.0 --storage 30x:read=14GB/s,link=100GB/s \
+                 --epochs 1 --steps 60 --host memory=251GiB";
+    let answer = json_of(words);
+    let [low, high] = [0, 1].map(|end| answer["largest_accelerators_range"][end].as_u64().unwrap());
+    assert!(low <= 2 && high >= 20 && high < 25, "{answer}");
+    assert_eq!(answer["search_limited_by"], "client");
+    let page = page(words);
+    for part in [
+        "limited by host; set --host read=: with the assumed 20 GiB/s, 6 to 7",
+        "predicted, not measured, for",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let known = json_of(&format!("{words},read=55109MiB/s"));
+    assert_eq!(known["largest_accelerators_range"][1], 20, "{known}");
+    assert!(known["largest_accelerators_range"][0].as_u64().unwrap() >= 18, "{known}");
+}
+
+#[test]
+fn a_kind_of_plan_without_a_published_run_is_called_not_validated() {
+    let words = "retinanet --accelerator b200 --hosts 2 --storage read=40GB/s";
+    let page = page(&format!("{words} {SHORT}"));
+    let said = "predicted, not measured, not validated (this workload, several hosts), for 1 GiB";
+    assert!(page.contains(said), "{page}");
+}
+
+#[test]
 fn a_parallel_file_system_is_not_judged_by_the_read_ahead_of_local_drives() {
-    let words = "unet3d --accelerator h100 --storage read=40GB/s,latency=500us,link=40GB/s";
-    let answer = json(words);
+    let words = "unet3d --accelerator h100 --epochs 1 --steps 60 --host memory=1GiB,read=none \
+                 --storage read=40GB/s,latency=500us,link=40GB/s";
+    let answer = json_of(words);
     assert!(answer["largest_accelerators"].as_u64().unwrap() >= 10, "{answer}");
     assert_eq!(answer["largest_accelerators_range"][0], 0);
     let causes = answer["range_causes"].as_array().unwrap();
     let ahead = causes.iter().find(|one| one["cause"] == "read_ahead").unwrap();
     assert!(ahead["assumption"].as_str().unwrap().contains("readahead=128K"), "{ahead}");
     // Told how far it reads ahead, nothing is left to guess.
-    let told = json(&format!("{words},readahead=4M"));
+    let told = json_of(&format!("{words},readahead=4M"));
     assert_eq!(told["largest_accelerators"], answer["largest_accelerators"]);
     assert!(told["largest_accelerators_range"][0].as_u64().unwrap() >= 10, "{told}");
 }

@@ -51,9 +51,17 @@ pub fn of_devices(devices: &str, beyond: u64, own: u64, whose: &str) -> Option<S
     })
 }
 
-/// The limits of this process's control group that held the run back over `parts`, in words: those
-/// in full use for much of the time. `None` without any, or without telemetry.
-pub fn limits_in_force<'a>(parts: impl IntoIterator<Item = &'a Series>) -> Option<String> {
+/// The limits of this process's control group that held a run back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitsInForce {
+    /// Each with its share of the time: `reads of vda at 50.0 MB/s (io.max), 90 % of the time`.
+    pub words: String,
+    /// Whether CPU time is limited.
+    pub of_cpus: bool,
+}
+
+/// The limits in full use for much of the time of `parts`. `None` without any, or without telemetry.
+pub fn limits_in_force<'a>(parts: impl IntoIterator<Item = &'a Series>) -> Option<LimitsInForce> {
     let mut used: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for series in parts {
         let limits = series.tracks.iter().filter(|one| one.measure == Measure::LimitUsedShare);
@@ -69,13 +77,14 @@ pub fn limits_in_force<'a>(parts: impl IntoIterator<Item = &'a Series>) -> Optio
     let used =
         used.map(|(name, (full, all))| format!("{name}, {:.0} % of the time", 100.0 * full / all));
     let words: Vec<String> = used.collect();
-    (!words.is_empty())
-        .then(|| format!("the control group's limit was reached: {}", words.join("; ")))
+    // Names end with the file that sets the limit: cpu.max, cpu.cfs_quota_us.
+    let of_cpus = words.iter().any(|words| words.contains("(cpu."));
+    (!words.is_empty()).then(|| LimitsInForce { words: words.join("; "), of_cpus })
 }
 
 /// The warning about them; it takes the place of guesses at other causes.
 pub fn limit_warning<'a>(parts: impl IntoIterator<Item = &'a Series>) -> Option<Warning> {
-    let fact = limits_in_force(parts)?;
+    let fact = format!("the control group's limit was reached: {}", limits_in_force(parts)?.words);
     let remedy = "raise it (docker --cpus, --device-read-bps; Kubernetes limits; systemd CPUQuota=, \
                   IOReadBandwidthMax=): the figures show the limit, not the storage";
     Some(Warning::new(WarningKind::GroupLimit, fact, remedy))
@@ -149,6 +158,9 @@ mod tests {
         busy.series.tracks.push(Track { measure: Measure::LimitUsedShare, of, values });
         let warning = warning(std::slice::from_ref(&busy), true, None).unwrap();
         assert_eq!(warning.kind, WarningKind::GroupLimit);
+        assert!(!limits_in_force([&busy.series]).unwrap().of_cpus);
+        busy.series.tracks[1].of = "0.20 CPUs (cpu.max)".to_string();
+        assert!(limits_in_force([&busy.series]).unwrap().of_cpus);
         assert_eq!(
             warning.fact,
             "the control group's limit was reached: reads of vda at 50.0 MB/s (io.max), 90 % of \

@@ -17,11 +17,9 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::report::HostShare;
 use stormlp_core::report::{Report, Series};
+use stormlp_core::units::{ByteSize, GIB};
 use stormlp_core::warning::Warning;
 pub use stormlp_transfer::Backing;
-
-/// The warning of a cell that had several rates contains these words.
-pub(crate) const FOR_THE_FIRST: &str = "for the first";
 
 /// How a cell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +194,38 @@ pub struct Measurement {
     /// compute how much of the hosts' time overlaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_seconds: Option<f64>,
+    /// The parts of a cell that changed speed, each with its rate; empty if it did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
+    /// Whether a cell that was to become steady did; `None` with several processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<bool>,
+}
+
+impl Measurement {
+    /// Its first and last rates in words; `None` if it did not change speed.
+    pub(crate) fn levels_in_words(&self) -> Option<String> {
+        let [first, others @ .., last] = self.levels.as_slice() else {
+            return None;
+        };
+        let [from, to] = [first, last].map(|level| level.bytes_per_second / GIB as f64);
+        let more = match others.len() {
+            0 => String::new(),
+            count => format!("after {count} other rates "),
+        };
+        let before = ByteSize(first.bytes);
+        Some(format!("{from:.3} GiB/s for the first {before}, then {more}{to:.3} GiB/s"))
+    }
+}
+
+/// A part of a cell with one rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Level {
+    /// Bytes moved in it.
+    pub bytes: u64,
+    /// Its rate.
+    pub bytes_per_second: f64,
 }
 
 /// One host's share of a cell.

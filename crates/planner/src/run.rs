@@ -105,7 +105,9 @@ pub fn answer(
         limited_by: limit.0,
         storage_part: limit.1,
         model_error: assumptions::model_error(sizing, &whole.case.whole),
+        not_validated: assumptions::not_validated(sizing, &whole.case.whole),
         search_limited_by: search_limit.0,
+        search_storage_part: search_limit.1,
         need,
         rows,
         over_accelerators,
@@ -282,7 +284,7 @@ impl Study<'_> {
         let may_add = is_limited && sizing.asked.host_spec().accelerators.is_none();
         let most_hosts = if may_add { accelerators.max(hosts) } else { hosts };
         if misses(most_hosts, enough)? {
-            return Ok(Need { tried_devices: Some(enough), ..Need::default() });
+            return Ok(Need { tried_devices: Some(enough), at: None });
         }
         if may_add && misses(hosts, enough)? {
             hosts = 1 + search::last(hosts, most_hosts, |hosts| misses(hosts, enough))?;
@@ -316,7 +318,7 @@ impl Study<'_> {
             let scaled = f64::from(devices) * threshold / au.max(1.0);
             devices = (scaled.ceil() as u32).clamp(devices + 1, MAX_DEVICES.max(devices + 1));
         }
-        Ok(Need { tried_devices: Some(tried), ..Need::default() })
+        Ok(Need { tried_devices: Some(tried), at: None })
     }
 
     /// A number of devices with certainly enough bandwidth, and a lower bound.

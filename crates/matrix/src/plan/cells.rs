@@ -112,7 +112,7 @@ impl CellPlanner<'_> {
         let bytes = |bytes: u64| bytes as f64 / ASSUMED_BYTES_PER_SECOND;
         let measured = match self.request.span() {
             CellSpan::Seconds(seconds) if transport.path == PathKind::Null => seconds,
-            CellSpan::Seconds(seconds) => seconds + bytes(in_flight),
+            CellSpan::Seconds(seconds) | CellSpan::Steady(seconds) => seconds + bytes(in_flight),
             CellSpan::Passes(_) => bytes(requested_bytes),
         };
         self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS

@@ -53,6 +53,8 @@ pub enum CellSpan {
     Seconds(f64),
     /// This many passes over every thread's part of the files, all of them counted.
     Passes(u32),
+    /// Until a steady state, for at most this many seconds.
+    Steady(f64),
 }
 
 /// State of the page cache before a cell.

@@ -121,7 +121,7 @@ impl ThreadGroupPlan {
         let lengths = self.workers.iter().map(|worker| worker.length_bytes);
         let once = lengths.fold(0, u64::saturating_add);
         match span {
-            CellSpan::Seconds(_) => once,
+            CellSpan::Seconds(_) | CellSpan::Steady(_) => once,
             CellSpan::Passes(passes) => once.saturating_mul(u64::from(passes)),
         }
     }

@@ -37,8 +37,11 @@ pub(super) fn parse_span(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses the length of a cell: a time, or passes such as `2x`.
+/// Parses the length of a cell: a time, passes such as `2x`, or `steady:` with a time.
 fn parse_length(text: &str) -> Result<CellSpan, String> {
+    if let Some(most) = text.strip_prefix("steady:") {
+        return parse_span(most).map(CellSpan::Steady);
+    }
     match text.strip_suffix('x') {
         Some(passes) => whole::<u32>(1..=1_000_000)(passes).map(CellSpan::Passes),
         None => parse_span(text).map(CellSpan::Seconds),
@@ -206,7 +209,7 @@ pub struct MatrixRequest {
     #[arg(long, value_name = "NAME", value_parser = preset_name)]
     pub preset: Option<String>,
 
-    /// Length of a cell: 5s, or 2x for two passes [default: 5s]
+    /// Length of a cell: 5s, 2x for two passes, or steady:20m for the maximum [default: 5s]
     #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
     pub duration: Option<CellSpan>,
 

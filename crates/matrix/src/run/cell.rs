@@ -26,6 +26,7 @@ use super::offsets::OffsetSpec;
 use super::prepare::{files_of, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
+use super::steady::SteadyWatch;
 use super::worker::{BufferFill, CellWorker, WorkerOutcome, WorkerTask};
 use stormlp_core::stop::Ends;
 use stormlp_transfer::run_context::unix_seconds;
@@ -47,6 +48,8 @@ pub(crate) struct WatchedCell {
     pub(crate) series: Series,
     /// When the gate opened, in multi-host runs.
     pub(crate) started_unix_seconds: Option<f64>,
+    /// Whether a cell that was to become steady did.
+    pub(crate) steady: Option<bool>,
 }
 
 /// The input of a worker before it starts.
@@ -100,7 +103,7 @@ impl Bench<'_> {
                 watch.gather();
                 let cooled = self.cool(cell).map_err(MatrixError::from);
                 let met = cooled.and_then(|()| self.side.meet(self.stop));
-                let watched = met.and_then(|()| self.watch(watch, &drivers, &devices));
+                let watched = met.and_then(|()| self.watch(watch, &drivers, &devices, &failed));
                 watched.inspect_err(|_| failed.stop())
             },
         )?;
@@ -161,7 +164,9 @@ impl Bench<'_> {
         let plan = self.plan;
         let size = worker.io_size_in(cell.io_size);
         let (duration, passes) = match plan.request.span() {
-            CellSpan::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
+            CellSpan::Seconds(seconds) | CellSpan::Steady(seconds) => {
+                (Some(Duration::from_secs_f64(seconds)), None)
+            }
             CellSpan::Passes(passes) => (None, Some(u64::from(passes))),
         };
         let direction = cell.op.direction();
@@ -272,12 +277,14 @@ impl Bench<'_> {
         Ok(CellWorker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
-    /// Starts the workers, all of which are ready, and monitors them until all are done.
+    /// Starts the workers, all of which are ready, and monitors them until all are done, or until
+    /// their rate is steady: `end` ends them.
     fn watch(
         &self,
         watch: &Watch<'_>,
         drivers: &DriverSet,
         devices: &BlockDevices,
+        end: &StopToken,
     ) -> Result<WatchedCell, MatrixError> {
         let mut sampler = Sampler::new(self.plan.request.tune.machine.telemetry, self.instruments);
         if self.plan.request.warmup_seconds == 0.0 {
@@ -303,6 +310,13 @@ impl Bench<'_> {
         if self.plan.request.warmup_seconds > 0.0 {
             look(true);
         }
+        let mut steady = match self.plan.request.span() {
+            // Processes would end at different times.
+            CellSpan::Steady(most) if !self.side.has_hosts() => {
+                Some(SteadyWatch::new(most, drivers.total().bytes))
+            }
+            _ => None,
+        };
         let mut tick = measured_from + interval;
         while !watch.is_over() {
             // A finished worker wakes this thread before its tick.
@@ -314,14 +328,20 @@ impl Bench<'_> {
             look(false);
             let total = drivers.total();
             self.observer.event(&Event::Moved { bytes: total.bytes, operations: total.operations });
+            let elapsed = measured_from.elapsed();
+            let undecided = steady.as_mut().filter(|_| !end.is_stopped());
+            if undecided.is_some_and(|steady| steady.look(elapsed, total.bytes)) {
+                end.stop();
+            }
         }
-        let end = devices.counters();
+        let last = devices.counters();
         look(true);
         Ok(WatchedCell {
             cpu: CpuTimes::of_process().since(cpu),
-            device: end.zip(device).map(|(now, then)| now.since(then)),
+            device: last.zip(device).map(|(now, then)| now.since(then)),
             series: sampler.series(),
             started_unix_seconds,
+            steady: steady.map(|_| end.is_stopped()),
         })
     }
 }

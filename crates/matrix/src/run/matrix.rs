@@ -340,7 +340,7 @@ impl Matrix<'_> {
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
         let mut entry = CellReport::without_numbers(index, cell, "no bytes were transferred");
-        if let Some(mut numbers) = numbers(plan, cell, measured) {
+        if let Some(mut numbers) = numbers(plan, cell, measured).map(warnings::with_levels) {
             numbers.page_cache_share = before.map(Residency::share);
             numbers.page_cache_share_after = after.map(Residency::share);
             numbers.buffers_backing = self.backing;

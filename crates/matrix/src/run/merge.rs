@@ -57,7 +57,7 @@ pub(crate) fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     let mut whole = CellReport {
         hosts: parts.iter().filter_map(host_cell).collect(),
         overlap_share: at_once(parts),
-        measurement: measurement(parts),
+        measurement: measurement(parts).map(warnings::with_levels),
         verification: verification(parts),
         warnings: warnings_of(parts),
         evidence: evidence_of_all(first.requested_path, evidence.iter().flatten().copied()),

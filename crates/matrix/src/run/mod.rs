@@ -21,6 +21,7 @@ mod prepare;
 mod recorder;
 mod regions;
 mod scan;
+mod steady;
 mod verification;
 mod warnings;
 mod worker;

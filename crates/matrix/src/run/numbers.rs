@@ -18,7 +18,7 @@ pub(super) fn numbers(
     measured: CellMeasurement,
 ) -> Option<Measurement> {
     let CellMeasurement { outcomes, watched, device_names, .. } = measured;
-    let WatchedCell { cpu, device, series, started_unix_seconds } = watched;
+    let WatchedCell { cpu, device, series, started_unix_seconds, steady } = watched;
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let elapsed = |outcome: &WorkerOutcome| (outcome.ended - started).as_secs_f64();
     let last_done_seconds = outcomes.iter().map(elapsed).max_by(f64::total_cmp)?;
@@ -70,6 +70,8 @@ pub(super) fn numbers(
         mix: both.apart(duration_seconds),
         interrupted: measured.interrupted,
         started_unix_seconds,
+        levels: Vec::new(),
+        steady,
     })
 }
 

@@ -3,7 +3,7 @@
 use crate::plan::{
     CacheState, CellPlan, CellReport, CellSpan, MatrixPlan, MatrixReport, Measurement, Reach,
 };
-use crate::report::FOR_THE_FIRST;
+use crate::report::Level;
 use stormlp_core::change_points::change_points;
 use stormlp_core::evidence::{DirectIo, Evidence, ObjectStore};
 use stormlp_core::operation::Direction;
@@ -12,7 +12,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::report::Series;
 use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::transport::{Pages, Transport, WaitMode};
-use stormlp_core::units::{ByteSize, GIB};
+use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 use stormlp_transfer::cufile::POLL_MODE;
@@ -208,7 +208,7 @@ fn in_memory(plan: &MatrixPlan) -> bool {
 fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
     (measured.duration_seconds < SHORT_SECONDS).then(|| {
         let advice = match plan.request.span() {
-            CellSpan::Seconds(_) => "use a longer --duration",
+            CellSpan::Seconds(_) | CellSpan::Steady(_) => "use a longer --duration",
             CellSpan::Passes(_) => "use more passes (--duration 2x), or a larger --file-size",
         };
         let fact = format!("the cell ran for {:.2} s", measured.duration_seconds);
@@ -216,9 +216,31 @@ fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
     })
 }
 
-/// Throughput changed over the run, by enough transfers that it is not just the granularity of a few
-/// large ones.
+/// `measured` with its levels.
+pub(crate) fn with_levels(measured: Measurement) -> Measurement {
+    let levels = intervals(&measured).and_then(|all| levels(&measured.series, all));
+    Measurement { levels: levels.unwrap_or_default(), ..measured }
+}
+
+/// Throughput changed over the run, or was not steady in the end.
 fn drift(measured: &Measurement) -> Option<Warning> {
+    if measured.steady == Some(false) && !measured.interrupted {
+        let fact = "the rate did not become steady within the maximum time";
+        let remedy = "use a longer --duration steady:TIME";
+        return Some(Warning::new(WarningKind::NoSteadyState, fact, remedy));
+    }
+    let intervals = intervals(measured)?;
+    let (first, second) = intervals.split_at(intervals.len() / 2);
+    measured.levels_in_words().or_else(|| trend(first, second)).map(|fact| {
+        let remedy = "a cache may be full or another program busy: the last rate is the lasting one, \
+                      which a longer --warmup measures alone";
+        Warning::new(WarningKind::NoSteadyState, fact, remedy)
+    })
+}
+
+/// The intervals that show the course of a run; `None` if a limit explains it, or if there are not
+/// enough transfers, so that it is just the granularity of a few large ones.
+fn intervals(measured: &Measurement) -> Option<&[u64]> {
     let series = &measured.series;
     let moving_seconds = measured.duration_seconds - measured.fsync_seconds.unwrap_or(0.0);
     let moving = (moving_seconds / series.interval_seconds.max(1e-9)) as usize;
@@ -229,22 +251,16 @@ fn drift(measured: &Measurement) -> Option<Warning> {
     if intervals.len() < 10 || limits_in_force([series]).is_some() {
         return None;
     }
-    let bytes: Vec<f64> = intervals.iter().map(|bytes| *bytes as f64).collect();
-    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let (first, second) = intervals.split_at(intervals.len() / 2);
     let transfer_bytes = measured.bytes as f64 / measured.operations.max(1) as f64;
-    let enough = |part: &[f64]| part.iter().sum::<f64>() >= ENOUGH * transfer_bytes;
-    if !enough(first) || !enough(second) {
-        return None;
-    }
-    levels(series, intervals).or_else(|| trend(first, second)).map(|fact| {
-        let remedy = "a cache may be full or another program busy: the last rate is the lasting one, \
-                      which a longer --warmup measures alone";
-        Warning::new(WarningKind::NoSteadyState, fact, remedy)
-    })
+    let enough = |part: &[u64]| part.iter().sum::<u64>() as f64 >= ENOUGH * transfer_bytes;
+    (enough(first) && enough(second)).then_some(intervals)
 }
 
 /// A rate that changes slowly, without levels: by more than the intervals vary.
-fn trend(first: &[f64], second: &[f64]) -> Option<String> {
+fn trend(first: &[u64], second: &[u64]) -> Option<String> {
+    let [first, second] =
+        &[first, second].map(|part| part.iter().map(|bytes| *bytes as f64).collect::<Vec<f64>>());
     let error = |part: &[f64]| sample_deviation(part) / (part.len() as f64).sqrt();
     let noise = error(first).hypot(error(second)) / mean(first);
     let change = mean(second) / mean(first) - 1.0;
@@ -255,8 +271,8 @@ fn trend(first: &[f64], second: &[f64]) -> Option<String> {
     (change.abs() > DRIFT.max(NOISE * noise)).then(text)
 }
 
-/// The rates before and after changes of level by more than [`DRIFT`], if there are any.
-fn levels(series: &Series, intervals: &[u64]) -> Option<String> {
+/// The levels of a run whose rate changed by more than [`DRIFT`] from the first to the last.
+fn levels(series: &Series, intervals: &[u64]) -> Option<Vec<Level>> {
     let group = intervals.len().div_ceil(MOST_WINDOWS);
     let windows = intervals.chunks_exact(group).map(|part| part.iter().sum::<u64>() as f64);
     let windows: Vec<f64> = windows.collect();
@@ -265,18 +281,15 @@ fn levels(series: &Series, intervals: &[u64]) -> Option<String> {
     bounds.extend([0, windows.len()]);
     bounds.sort_unstable();
     let seconds = series.interval_seconds * group as f64;
-    let rates = bounds.windows(2).map(|two| mean(&windows[two[0]..two[1]]) / seconds / GIB as f64);
-    let rates: Vec<f64> = rates.collect();
-    let (first, last) = (*rates.first()?, *rates.last()?);
-    ((last / first - 1.0).abs() > DRIFT).then(|| {
-        // The interval of the start is not part of a window.
-        let before = series.interval_bytes.iter().take(1 + bounds[1] * group).sum();
-        let more = match rates.len() {
-            2 => String::new(),
-            count => format!("after {} other rates ", count - 2),
-        };
-        format!("{first:.3} GiB/s {FOR_THE_FIRST} {}, then {more}{last:.3} GiB/s", ByteSize(before))
-    })
+    let level = |two: &[usize]| {
+        let part = &windows[two[0]..two[1]];
+        Level { bytes: part.iter().sum::<f64>() as u64, bytes_per_second: mean(part) / seconds }
+    };
+    let mut levels: Vec<Level> = bounds.windows(2).map(level).collect();
+    // The interval of the start is not part of a window.
+    levels.first_mut()?.bytes += series.interval_bytes.first()?;
+    let ends = [levels.first()?, levels.last()?].map(|level| level.bytes_per_second);
+    ((ends[1] / ends[0] - 1.0).abs() > DRIFT).then_some(levels)
 }
 
 /// The CPU as the bottleneck; busy-waiting threads are always busy.
@@ -435,14 +448,22 @@ mod tests {
     fn drift_of(mib: impl IntoIterator<Item = u64>, fsync_seconds: Option<f64>) -> Option<Warning> {
         let interval_bytes: Vec<u64> = mib.into_iter().map(|mib| mib * MIB).collect();
         let bytes: u64 = interval_bytes.iter().sum();
-        drift(&Measurement {
+        drift(&with_levels(Measurement {
             bytes,
             operations: bytes / MIB,
             duration_seconds: interval_bytes.len() as f64 / 10.0,
             fsync_seconds,
             series: Series { interval_seconds: 0.1, interval_bytes, ..Series::default() },
             ..crate::show::fixtures::measurement()
-        })
+        }))
+    }
+
+    #[test]
+    fn a_steady_state_that_did_not_come_is_a_warning() {
+        let of = |steady| drift(&Measurement { steady, ..crate::show::fixtures::measurement() });
+        assert_eq!((of(None), of(Some(true))), (None, None));
+        let fact = of(Some(false)).unwrap().fact;
+        assert_eq!(fact, "the rate did not become steady within the maximum time");
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 
 use crate::plan::{CellReport, MatrixPlan, Measurement, Reach};
-use crate::report::FOR_THE_FIRST;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{Shift, UncertainMean};
-use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_core::warning::WarningKind;
 
 use super::group::CellGroup;
 use super::mix;
@@ -67,7 +66,7 @@ fn best(plan: &MatrixPlan, groups: &[&CellGroup<'_>], hosts: &str) -> String {
     if let Some(group) = groups.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
         && let Some(rate) = group.throughput()
     {
-        let rate = format!("{} GiB/s{}{}", rate.text(), mix::rates(group), levels(group));
+        let rate = format!("{} GiB/s{}{}", rate.text(), mix::rates(group), course(group));
         parts.push(format!("best {rate} ({})", at(group)));
     }
     if let Some((group, iops)) = most(|numbers| numbers.iops) {
@@ -111,7 +110,7 @@ fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: &str) -> String
         let iops = group.estimate(|one| one.iops).filter(|_| group.key.io_size.is_small());
         let iops = iops.map(|iops| Quantity::higher(iops.value, "IOPS").text() + " IOPS, ");
         let (name, iops) = (group_words(plan, group), iops.unwrap_or_default());
-        format!("{name} {iops}{rate} GiB/s{}{}", mix::rates(group), levels(group))
+        format!("{name} {iops}{rate} GiB/s{}{}", mix::rates(group), course(group))
     };
     let mut parts = vec![rate(first)];
     for other in others.iter().take(MOST_OTHERS) {
@@ -128,12 +127,20 @@ fn compared(plan: &MatrixPlan, ranked: &[&CellGroup<'_>], hosts: &str) -> String
     format!("{} ({setting})", parts.join(", "))
 }
 
-/// The rates of a group's first run that changed speed.
-fn levels(group: &CellGroup<'_>) -> String {
-    let warnings = group.cells.first().map_or(&[][..], |cell| &cell.warnings);
-    let of_levels =
-        |one: &&Warning| one.kind == WarningKind::NoSteadyState && one.fact.contains(FOR_THE_FIRST);
-    warnings.iter().find(of_levels).map_or(String::new(), |one| format!(": {}", one.fact))
+/// The rates of the first run of a group that changed speed, how many did, and whether all that were
+/// to become steady did.
+fn course(group: &CellGroup<'_>) -> String {
+    let runs = group.results();
+    let told: Vec<String> = runs.iter().filter_map(|run| run.levels_in_words()).collect();
+    let levels = match told.first() {
+        None => String::new(),
+        Some(first) if runs.len() == 1 => format!(": {first}"),
+        Some(first) => format!(": {first} ({} of {} runs changed)", told.len(), runs.len()),
+    };
+    let steady: Option<bool> = runs.iter().filter_map(|run| run.steady).reduce(|a, b| a && b);
+    let steady =
+        steady.map(|is| if is { ", steady at the end" } else { ", not steady at the end" });
+    levels + steady.unwrap_or_default()
 }
 
 /// The ratio of two rates from storage between the ends of its interval. `None` unless both were

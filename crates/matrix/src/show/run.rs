@@ -244,6 +244,9 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
 pub(super) fn span_words(plan: &MatrixPlan) -> String {
     match plan.request.span() {
         CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
+        CellSpan::Steady(most) => {
+            format!("until the rate is steady, at most {} per cell", format_duration(most))
+        }
         CellSpan::Passes(1) => "one pass over the files per cell".to_string(),
         CellSpan::Passes(passes) => format!("{passes} passes over the files per cell"),
     }

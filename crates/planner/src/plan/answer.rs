@@ -60,6 +60,8 @@ pub struct SizingAnswer {
     pub storage_part: Option<StoragePart>,
     /// The end of the search.
     pub search_limited_by: LimitedBy,
+    /// The part of storage that ended it, if storage did.
+    pub search_storage_part: Option<StoragePart>,
     /// The needs of the requested number of accelerators.
     #[serde(flatten)]
     pub need: Need,
@@ -97,6 +99,8 @@ pub struct SizingAnswer {
     pub assumptions: Vec<String>,
     /// Known error of the model compared with measurements.
     pub model_error: String,
+    /// The kinds of this plan that no published result is of.
+    pub not_validated: Vec<&'static str>,
 }
 
 impl SizingAnswer {
@@ -118,6 +122,17 @@ pub struct Range {
     /// Unknown facts, and the answer with each of them changed.
     #[serde(rename = "range_causes")]
     pub causes: Vec<OtherAnswer>,
+}
+
+impl Range {
+    /// The numbers of accelerators that stay possible around `likely` if hosts read as fast as
+    /// assumed; `None` if their rate is no cause of the range.
+    pub fn with_host_rate(&self, likely: u32) -> Option<[u32; 2]> {
+        let left = self.causes.iter().filter(|other| other.cause != RangeCause::Host);
+        let counts = left.map(|other| other.largest_accelerators);
+        let left = counts.fold([likely; 2], |[low, high], count| [low.min(count), high.max(count)]);
+        (left != self.accelerators).then_some(left)
+    }
 }
 
 /// The question that a row answers.

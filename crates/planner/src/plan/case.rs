@@ -12,7 +12,6 @@ use stormlp_core::failure::{Failure, Problems};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::GIB;
 use stormlp_core::workload_file::sets;
-use stormlp_training::plan::client::ClientCost;
 use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
 use stormlp_training::plan::request::{RunLength, TrainRequest};
 use stormlp_training::plan::resolve::imagined;
@@ -20,7 +19,7 @@ use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 
 /// Bytes per second that a host reads through its page cache: the middle of published runs of hosts
-/// with the official client and drives to spare (docs/validation.md).
+/// with the official client and storage to spare (docs/validation.md).
 pub const PUBLISHED_HOST_RATE: f64 = 20.0 * GIB as f64;
 
 /// The input of a prediction: the request, with everything it names.
@@ -34,9 +33,7 @@ pub struct Sizing {
     pub host: HostFacts,
     /// The storage to simulate.
     pub storage: KnownStorage,
-    /// Measured CPU cost of reading, if a report of it or a calibration is given.
-    pub host_cost: Option<ClientCost>,
-    /// Where it was measured, if that is a calibration.
+    /// Where the client's cost was measured, if a calibration is given.
     pub calibration: Option<CalibrationOrigin>,
     /// The requested checkpoint, if any: its model or description, and its size in bytes.
     pub checkpoint: Option<(String, u64)>,
@@ -202,19 +199,19 @@ impl Sizing {
         self.asked.host_spec().memory_bytes.unwrap_or_else(|| self.host.usable_memory_bytes())
     }
 
-    /// Maximum bytes per second that a host reads: as given, otherwise [`PUBLISHED_HOST_RATE`] of
-    /// local drives, unless the host is described otherwise.
+    /// Maximum bytes per second that a host reads: as given, otherwise [`PUBLISHED_HOST_RATE`],
+    /// unless the host is described otherwise.
     pub fn host_rate(&self) -> Option<f64> {
         let host = self.asked.host_spec();
         match host.read_bytes_per_second {
             Some(rate) => rate.is_finite().then_some(rate),
             None => {
                 let storage = &self.storage.model;
-                // Published results are of local drives behind the page cache.
-                let is_other = storage.link.is_some() || storage.surface.is_some();
-                // Who states what a host carries has one in mind that does.
-                let is_stated = self.knows_client() || host.accelerators.is_some();
-                (!is_stated && !self.is_uncached() && !is_other).then_some(PUBLISHED_HOST_RATE)
+                // Who states what a host carries has one in mind that does, with local drives.
+                let carries = host.accelerators.is_some() && storage.link.is_none();
+                // A measurement has the rates of its hosts, and publications the page cache's.
+                let is_other = carries || storage.surface.is_some() || self.is_uncached();
+                (!is_other && !self.knows_client()).then_some(PUBLISHED_HOST_RATE)
             }
         }
     }

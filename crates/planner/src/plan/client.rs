@@ -13,20 +13,16 @@ impl Sizing {
     /// those of publications.
     pub fn knows_client(&self) -> bool {
         let asked = self.asked.client_overhead.as_ref();
-        let is_given = matches!(asked, Some(Overhead::Typed(_) | Overhead::Of(Client::None)));
-        is_given || self.host_cost.is_some()
+        matches!(asked, Some(Overhead::Typed(_) | Overhead::Of(Client::None)))
     }
 
     /// CPU cost of the client, if it has any.
     pub fn client(&self) -> Option<ClientCost> {
-        let cost = match (self.host_cost, &self.asked.client_overhead) {
-            (Some(measured), _) => measured,
-            (None, Some(Overhead::Typed(cost))) => *cost,
+        let cost = match &self.asked.client_overhead {
+            Some(Overhead::Typed(cost)) => *cost,
             // If no cost is known, the request is refused.
-            (None, Some(Overhead::Of(Client::Dlio))) => {
-                ClientCost::known(self.workload.dataset.format)?
-            }
-            (None, None | Some(Overhead::Of(_))) => return None,
+            Some(Overhead::Of(Client::Dlio)) => ClientCost::known(self.workload.dataset.format)?,
+            None | Some(Overhead::Of(_)) => return None,
         };
         cost.takes_time().then_some(cost)
     }
@@ -62,7 +58,6 @@ impl Sizing {
     /// The same request on hosts that cost no time and read at any requested rate.
     pub(crate) fn without_client(&self) -> Self {
         let mut alone = self.clone();
-        alone.host_cost = None;
         alone.asked.client_overhead = Some(Overhead::Of(Client::None));
         alone.asked.set_host_rate(None);
         alone

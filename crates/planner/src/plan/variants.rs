@@ -16,8 +16,10 @@ const UNDELAYED_AU: f64 = 0.99;
 const REACHED_SHARE: f64 = 0.95;
 /// Latency of a flash drive if none is given.
 const FLASH_LATENCY_SECONDS: f64 = 100e-6;
-/// The fastest published hosts read this much more than the middle of them.
-const FAST_HOST: f64 = 1.2;
+/// The slowest and the fastest published hosts with local drives, in parts of their middle.
+const LOCAL_HOSTS: [f64; 2] = [0.5, 1.2];
+/// The same of hosts with storage behind a network: 5 and 55 GiB/s.
+const NETWORK_HOSTS: [f64; 2] = [0.25, 2.75];
 /// From this latency on, read-ahead decides how fast a single reader is.
 const LONG_LATENCY_SECONDS: f64 = 200e-6;
 /// No page cache is expected to keep more of a dataset.
@@ -74,9 +76,7 @@ pub fn variants(
 ) -> Vec<Variant> {
     let mut all = Vec::new();
     all.extend(client(sizing));
-    if limit.0 == LimitedBy::Client {
-        all.extend(host(sizing, case.hosts));
-    }
+    all.extend(host(sizing, case.hosts));
     if sizing.storage.model.surface.is_none() {
         all.extend(read_ahead(sizing));
         if limit.0 == LimitedBy::Storage {
@@ -113,21 +113,28 @@ fn client(sizing: &Sizing) -> Option<Variant> {
     Some(variant)
 }
 
-/// Where storage has less than hosts read, their rate is no limit.
-fn host(sizing: &Sizing, hosts: u32) -> Option<Variant> {
+/// Where drives or links have less than hosts read, the rate of hosts is no limit.
+fn host(sizing: &Sizing, hosts: u32) -> Vec<Variant> {
     let is_given = sizing.asked.host_spec().read_bytes_per_second.is_some();
-    let usual = sizing.host_rate().filter(|_| !is_given)?;
-    let of_storage = sizing.storage.model.of_hosts(hosts).read_bytes_per_second();
-    if of_storage <= usual * f64::from(hosts) {
-        return None;
-    }
-    let rate = usual * FAST_HOST;
-    let what =
-        format!("if each host reads {}/s, as the fastest published one", ByteSize(rate as u64));
-    let mut variant = Variant::of(RangeCause::Host, what, sizing);
-    variant.sizing.asked.set_host_rate(Some(rate));
-    variant.expected = FAST_HOST;
-    Some(variant)
+    let Some(usual) = sizing.host_rate().filter(|_| !is_given) else {
+        return Vec::new();
+    };
+    let storage = sizing.storage.model.of_hosts(hosts);
+    let of_drives = storage.read_bytes_per_second() / f64::from(hosts);
+    let of_link = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second);
+    let supplied = of_drives.min(of_link);
+    let [slow, fast] = if storage.link.is_some() { NETWORK_HOSTS } else { LOCAL_HOSTS };
+    let variant = |(times, word)| {
+        let rate = usual * times;
+        let size = ByteSize(rate as u64);
+        let what = format!("if each host reads {size}/s, as the {word} published one");
+        let mut variant = Variant::of(RangeCause::Host, what, sizing);
+        variant.sizing.asked.set_host_rate(Some(rate));
+        variant.expected = rate.min(supplied) / usual.min(supplied);
+        variant
+    };
+    let ends = [(slow, "slowest"), (fast, "fastest")];
+    ends.into_iter().filter(|(times, _)| supplied > usual * times.min(1.0)).map(variant).collect()
 }
 
 /// Runs in turn find the same part of the dataset in memory, which leaves the rest to storage.

@@ -1,6 +1,6 @@
 //! The answer itself: its headline, the rows on the screen, and the facts below them.
 
-use super::words::{limited, percent, reads_less, times, unit};
+use super::words::{limit_in_words, limited, percent, reads_less, times, unit};
 use crate::plan::request::MAX_ACCELERATORS;
 use crate::plan::{AnswerRow, AtCount, LimitedBy, RowKind, SizingAnswer, StoragePart};
 use stormlp_core::units::{ByteSize, counted, format_duration};
@@ -33,7 +33,11 @@ pub(super) fn headline(answer: &SizingAnswer) -> String {
         true => format!("assuming {memory} of memory per host (set --host memory=)"),
         false => format!("for {memory} of memory per host"),
     };
-    format!("{workload}: {verdict}; predicted, not measured, {memory}")
+    let unlike = match answer.not_validated.as_slice() {
+        [] => String::new(),
+        kinds => format!(", not validated ({})", kinds.join(", ")),
+    };
+    format!("{workload}: {verdict}; predicted, not measured{unlike}, {memory}")
 }
 
 /// How the requested number misses the threshold, and its needs.
@@ -71,7 +75,7 @@ fn most(answer: &SizingAnswer) -> String {
     format!("{here} {verb} {}", range_of_most(answer))
 }
 
-/// `at most 7 h100 (range 6 to 9)`.
+/// `at most 7 h100 (range 6 to 9, limited by storage)`, with the figure that would narrow it.
 fn range_of_most(answer: &SizingAnswer) -> String {
     let SizingAnswer { accelerator, largest_accelerators: largest, .. } = answer;
     let [low, high] = answer.range.accelerators;
@@ -80,7 +84,16 @@ fn range_of_most(answer: &SizingAnswer) -> String {
         MAX_ACCELERATORS.. => return format!("{largest} {accelerator} or more"),
         largest => format!("at most {largest} {accelerator}"),
     };
-    format!("{most} (range {low} to {high})")
+    let limit = match limit_in_words(answer, answer.search_limited_by, answer.search_storage_part) {
+        limit if limit == "-" => String::new(),
+        limit => format!(", limited by {limit}"),
+    };
+    let left = answer.range.with_host_rate(*largest).zip(answer.host_read_bytes_per_second);
+    let missing = left.map_or(String::new(), |([low, high], rate)| {
+        let rate = ByteSize(rate as u64);
+        format!("; set --host read=: with the assumed {rate}/s, {low} to {high}")
+    });
+    format!("{most} (range {low} to {high}{limit}{missing})")
 }
 
 /// The rows that answer the question, and the facts that they depend on.

@@ -73,6 +73,7 @@ fn answer() -> SizingAnswer {
         limited_by: LimitedBy::Storage,
         storage_part: Some(StoragePart::Devices),
         search_limited_by: LimitedBy::Storage,
+        search_storage_part: Some(StoragePart::Devices),
         need: Need::default(),
         storage: "read=14.5GB/s".to_string(),
         storage_source: "as given".to_string(),
@@ -103,6 +104,7 @@ fn answer() -> SizingAnswer {
         )),
         assumptions: vec!["everything here is simulated".to_string()],
         model_error: "within 5 %".to_string(),
+        not_validated: Vec::new(),
         prediction: prediction(),
     }
 }
@@ -115,9 +117,9 @@ fn an_upper_bound_and_the_client_are_named_as_in_a_run() {
         warnings: vec![bound],
         ..answer()
     };
-    let page = text::render(&document(&answer), Some(160));
+    let page = text::render(&document(&answer), Some(400));
     for part in [
-        "feeds at most 5 h100 (range 4 to 6): AU up to 91.5 %, 90 % required",
+        "feeds at most 5 h100 (range 4 to 6, limited by storage): AU up to 91.5 %, 90 % required",
         "warning: AU is an upper bound",
         "client   DLIO's own work is added, calibrated in dlio.json",
     ] {
@@ -127,11 +129,12 @@ fn an_upper_bound_and_the_client_are_named_as_in_a_run() {
 
 #[test]
 fn the_headline_has_the_number_and_that_it_is_predicted() {
-    let page = text::render(&document(&answer()), Some(160));
+    let page = text::render(&document(&answer()), Some(400));
     let last = page.lines().last().unwrap();
     assert_eq!(
         last,
-        "unet3d: 1 host with 1 drive feeds at most 5 h100 (range 4 to 6): AU 91.5 %, 90 % required\
+        "unet3d: 1 host with 1 drive feeds at most 5 h100 (range 4 to 6, limited by storage): \
+         AU 91.5 %, 90 % required\
          ; predicted, not measured, for 1006 GiB of memory per host"
     );
     let assumed = SizingAnswer { host_memory_assumed: true, ..answer() };
@@ -154,6 +157,25 @@ fn the_headline_has_the_number_and_that_it_is_predicted() {
 }
 
 #[test]
+fn the_headline_names_the_missing_rate_of_hosts_and_kinds_without_a_published_run() {
+    let of_host = |largest_accelerators| OtherAnswer {
+        cause: RangeCause::Host,
+        largest_accelerators,
+        ..with_page_cache()
+    };
+    let mut unknown = SizingAnswer { not_validated: vec!["objects"], ..answer() };
+    unknown.range.causes.extend([of_host(1), of_host(20)]);
+    unknown.range.accelerators = [1, 20];
+    let page = text::render(&document(&unknown), Some(400));
+    for part in [
+        "(range 1 to 20, limited by storage; set --host read=: with the assumed 18.63 GiB/s, 5 to 6)",
+        "; predicted, not measured, not validated (objects), for 1006 GiB",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
 fn a_requested_number_is_shown_with_its_needs() {
     let asked = SizingAnswer {
         asked: true,
@@ -163,8 +185,8 @@ fn a_requested_number_is_shown_with_its_needs() {
         need: Need { at: Some(AtCount::of((16, 2, 4), &prediction(), 90.0)), ..Need::default() },
         ..answer()
     };
-    let page = text::render(&document(&asked), Some(200));
-    let most = "; 1 host with 1 drive feeds at most 5 h100 (range 4 to 6)";
+    let page = text::render(&document(&asked), Some(400));
+    let most = "; 1 host with 1 drive feeds at most 5 h100 (range 4 to 6, limited by storage)";
     let verdict = |what: &str| format!("\nunet3d: {what}{most}");
     assert!(page.contains(&verdict("16 h100 need 2 hosts with 4 drives")), "{page}");
     let none =
@@ -173,12 +195,12 @@ fn a_requested_number_is_shown_with_its_needs() {
     let what = "16 h100 have AU 28.6 %, 90 % required; up to 24 drives on 1 host are not enough";
     assert!(page.contains(&verdict(what)), "{page}");
     let unknown = SizingAnswer { need: Need::default(), ..asked.clone() };
-    let page = text::render(&document(&unknown), Some(200));
+    let page = text::render(&document(&unknown), Some(400));
     assert!(page.contains(&verdict("16 h100 have AU 28.6 %, 90 % required")), "{page}");
     let met = SizingAnswer { accelerators: 4, meets_threshold: true, au_percent: 99.0, ..asked };
-    let page = text::render(&document(&met), Some(200));
-    let words =
-        "4 h100 on 1 host with 1 drive: AU 99 %, 90 % required; at most 5 h100 (range 4 to 6)";
+    let page = text::render(&document(&met), Some(400));
+    let words = "4 h100 on 1 host with 1 drive: AU 99 %, 90 % required; at most 5 h100 \
+                 (range 4 to 6, limited by storage)";
     assert!(page.contains(words), "{page}");
 }
 
@@ -209,7 +231,7 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
         SizingAnswer { over_accelerators: Vec::new(), over_devices: Vec::new(), ..answer() };
     let rows = csv::render(&document(&brief), true).unwrap();
     assert_eq!(rows.lines().count(), 2, "{rows}");
-    assert!(rows.contains(",5,91.5,99.1,13849,nothing,true,1,largest\n"), "{rows}");
+    assert!(rows.contains(",5,91.5,99.1,13849,nothing,true,1,largest"), "{rows}");
     assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("AU over accelerators"));

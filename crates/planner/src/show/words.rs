@@ -30,11 +30,22 @@ pub(super) fn times(checkpoint: &CheckpointTimes) -> String {
     format!("{}, {size}: {saved}, restored in {restored}{every}", checkpoint.what)
 }
 
-/// The limit of a row in a word, with the limiting part of storage unless that is the drives.
+/// The limit of a row in a word.
 pub(super) fn limited(answer: &SizingAnswer, at: &AtCount) -> String {
-    let name = match at.limited_by {
+    match at.limited_by {
+        LimitedBy::Client if at.accelerators >= MAX_ACCELERATORS => "-".to_string(),
+        limit => limit_in_words(answer, limit, at.storage_part),
+    }
+}
+
+/// A limit in a word, with the limiting part of storage unless that is the drives.
+pub(super) fn limit_in_words(
+    answer: &SizingAnswer,
+    limit: LimitedBy,
+    part: Option<StoragePart>,
+) -> String {
+    let name = match limit {
         LimitedBy::Storage => "storage",
-        LimitedBy::Client if at.accelerators >= MAX_ACCELERATORS => "-",
         LimitedBy::Client if answer.client.is_some() => "client",
         LimitedBy::Client => "host",
         LimitedBy::Memory => "memory",
@@ -42,7 +53,7 @@ pub(super) fn limited(answer: &SizingAnswer, at: &AtCount) -> String {
         LimitedBy::Dataset => "dataset",
         LimitedBy::Nothing => "-",
     };
-    match at.storage_part.filter(|part| *part != StoragePart::Devices) {
+    match part.filter(|part| *part != StoragePart::Devices) {
         Some(part) => format!("{name} ({})", <&str>::from(part)),
         None => name.to_string(),
     }

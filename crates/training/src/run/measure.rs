@@ -297,7 +297,7 @@ pub(super) fn take_runs(
     results.cost = Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len());
     let seconds: f64 = timed.iter().map(|run| run.duration_seconds).sum();
     results.duration_seconds = seconds / timed.len().max(1) as f64;
-    results.verdict = verdict(plan, &epochs, &results.mean, None);
+    results.verdict = verdict(plan, &epochs, &results.mean, None, None);
     results.hosts = shares(&epochs);
     results.epochs = shown.map_or_else(Vec::new, |run| run.epochs.clone());
     results.checkpoints = shown.map_or_else(Vec::new, |run| run.checkpoints.clone());

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::plan::probe::Judge;
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{RunReport, StepLatency, TrainReport, TrainResults};
+use crate::report::{AuPercent, RunReport, StepLatency, TrainReport, TrainResults};
 use stormlp_core::group::{BarrierUs, GroupFacts};
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::note::Note;
+use stormlp_core::others;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
@@ -218,6 +219,7 @@ fn report(
     .flatten()
     .collect();
     report.series = series(runs);
+    explain(&mut report, None);
     report.evidence = evidence(runs).into_iter().collect();
     report.warnings.clone_from(&course.warnings);
     let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
@@ -243,6 +245,15 @@ fn evidence(runs: &[&RunMeasured]) -> Option<NamedEvidence> {
         store.first_byte = first_byte;
     }
     Some(NamedEvidence { name: "reads".to_string(), evidence })
+}
+
+/// The verdict with the limits in force, and with this host's `ceiling` if it was measured.
+fn explain(report: &mut TrainReport, ceiling: Option<&AuPercent>) {
+    let limits = others::limits_in_force(report.series.iter().map(|part| &part.series));
+    let results = &report.results;
+    let epochs = results.scored_epochs();
+    let found = verdict::verdict(&report.plan, &epochs, &results.mean, ceiling, limits.as_ref());
+    report.results.verdict = found;
 }
 
 fn series(runs: &[&RunMeasured]) -> Vec<NamedSeries> {
@@ -277,9 +288,7 @@ fn find_ceiling(
     match calibrate::ceiling(plan, &course.head.host, accelerators, surroundings) {
         Ok(Some(mean)) => {
             report.results.calibration = Some(mean);
-            let epochs = report.results.scored_epochs();
-            let ceiling = Some(&mean.au_percent);
-            report.results.verdict = verdict::verdict(plan, &epochs, &report.results.mean, ceiling);
+            explain(report, Some(&mean.au_percent));
         }
         Ok(None) => {}
         Err(why) => report.warnings.push(Warning::new(

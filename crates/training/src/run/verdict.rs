@@ -6,6 +6,7 @@ use std::ops::Add;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::verdict::{Bound, Verdict};
 use crate::report::{AuPercent, EpochReport, Measures, Slowest, WaitingSeconds, much_read_ahead};
+use stormlp_core::others::LimitsInForce;
 use stormlp_core::units::counted;
 
 /// Above this AU no explanation is needed.
@@ -20,12 +21,30 @@ const BEYOND_TURNS: f64 = 0.3;
 /// Smaller values are displayed as 0.00 s.
 const LEAST_SECONDS: f64 = 0.005;
 
-/// The verdict over `epochs`; `ceiling` is the AU on infinitely fast storage, if known.
+/// The verdict over `epochs`; `ceiling` is the AU on infinitely fast storage, if known, and `limits`
+/// are those that held the run back.
 pub fn verdict(
     plan: &TrainPlan,
     epochs: &[&EpochReport],
     mean: &Measures,
     ceiling: Option<&AuPercent>,
+    limits: Option<&LimitsInForce>,
+) -> Verdict {
+    let has_quota = limits.is_some_and(|limits| limits.of_cpus);
+    let mut found = by_waiting(plan, epochs, mean, ceiling, has_quota);
+    let explains = !matches!(found.limited_by, Bound::Compute | Bound::ReadAhead | Bound::Unknown);
+    if let Some(limits) = limits.filter(|_| explains) {
+        found.sentence.push_str(&format!("; limit in force: {}", limits.words));
+    }
+    found
+}
+
+fn by_waiting(
+    plan: &TrainPlan,
+    epochs: &[&EpochReport],
+    mean: &Measures,
+    ceiling: Option<&AuPercent>,
+    has_quota: bool,
 ) -> Verdict {
     if epochs.iter().all(|epoch| epoch.accelerators.is_empty()) {
         return Verdict { limited_by: Bound::Unknown, sentence: "no measurement".to_string() };
@@ -43,18 +62,24 @@ pub fn verdict(
         return ceiling_of_host(plan, au);
     }
     let bound = main_cause(plan, epochs, mean);
-    if let Some(ceiling) = ceiling
-        && au < COMPUTE_BOUND_PERCENT
-        && ceiling.profile - au < NEAR_CEILING_POINTS
-    {
-        return Verdict {
-            limited_by: Bound::Client,
-            sentence: format!(
-                "client-bound: AU {au:.1} % is within {NEAR_CEILING_POINTS:.0} points of this \
-                 host's upper limit, {:.1} % (no storage)",
-                ceiling.profile
-            ),
-        };
+    let ceiling = ceiling.map(|ceiling| ceiling.profile).filter(|_| au < COMPUTE_BOUND_PERCENT);
+    if let Some(ceiling) = ceiling.filter(|ceiling| ceiling - au < NEAR_CEILING_POINTS) {
+        let sentence = format!(
+            "client-bound: AU {au:.1} % is within {NEAR_CEILING_POINTS:.0} points of this host's \
+             upper limit, {ceiling:.1} % (no storage)"
+        );
+        return Verdict { limited_by: Bound::Client, sentence };
+    }
+    // Without a quota, a host that alone reaches the threshold is not the bound.
+    let reached = ceiling.filter(|ceiling| *ceiling >= plan.metric.threshold_percent);
+    if let Some(ceiling) = reached.filter(|_| bound == Bound::Client && !has_quota) {
+        let WaitingSeconds { cpu, storage, .. } = sum(epochs);
+        let sentence = format!(
+            "storage-bound: without storage this host reaches AU {ceiling:.1} %, with it {au:.1} %; \
+             {:.0} % of the wait for data was CPU time of reads",
+            100.0 * cpu / (cpu + storage).max(f64::MIN_POSITIVE)
+        );
+        return Verdict { limited_by: Bound::Storage, sentence };
     }
     let late = last_host(epochs).filter(|_| au < COMPUTE_BOUND_PERCENT).map(|(name, share)| {
         format!("; {name} was the last of the hosts at {:.0} % of the steps", 100.0 * share)

@@ -62,6 +62,18 @@ fn judged_by(
     waiting_seconds: WaitingSeconds,
     slowest: Option<Slowest>,
 ) -> Verdict {
+    judged_beside(plan, (au, prefetched_share), waiting_seconds, slowest, (None, None))
+}
+
+/// The same, beside the AU that this host reaches without storage, and limits in force.
+fn judged_beside(
+    plan: &TrainPlan,
+    (au, prefetched_share): (f64, f64),
+    waiting_seconds: WaitingSeconds,
+    slowest: Option<Slowest>,
+    (ceiling, limits): (Option<f64>, Option<&LimitsInForce>),
+) -> Verdict {
+    let ceiling = ceiling.map(|profile| AuPercent { profile, ..AuPercent::default() });
     let measures = Measures {
         au_percent: AuPercent { profile: au, ..AuPercent::default() },
         window_samples_per_second: 10.0,
@@ -82,7 +94,7 @@ fn judged_by(
         accelerators: vec![AcceleratorEpoch { accelerator: 0, blocks: Vec::new() }],
         hosts: Vec::new(),
     };
-    verdict(plan, &[&epoch], &measures, None)
+    verdict(plan, &[&epoch], &measures, ceiling.as_ref(), limits)
 }
 
 #[test]
@@ -98,6 +110,43 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
     assert_eq!(verdict.limited_by, Bound::Compute);
     let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.limited_by, Bound::Storage);
+}
+
+#[test]
+fn a_host_that_reaches_the_threshold_alone_is_not_the_bound_unless_its_quota_is() {
+    let plan = plan(&TrainRequest::default());
+    let judged = |ceiling, limits| {
+        let waits = waiting(0.2, 0.8, 0.0, 0.0);
+        judged_beside(&plan, (50.0, 0.1), waits, None, (Some(ceiling), limits))
+    };
+    let contradicted = judged(99.5, None);
+    assert_eq!(contradicted.limited_by, Bound::Storage);
+    assert_eq!(
+        contradicted.sentence,
+        "storage-bound: without storage this host reaches AU 99.5 %, with it 50.0 %; 80 % of the \
+         wait for data was CPU time of reads"
+    );
+    assert_eq!(judged(80.0, None).limited_by, Bound::Client, "it misses the threshold alone");
+    let words = "0.20 CPUs (cpu.max), 95 % of the time".to_string();
+    let quota = LimitsInForce { words, of_cpus: true };
+    let limited = judged(99.5, Some(&quota));
+    assert_eq!(limited.limited_by, Bound::Client);
+    let named = "; limit in force: 0.20 CPUs (cpu.max), 95 % of the time";
+    assert!(limited.sentence.ends_with(named), "{}", limited.sentence);
+}
+
+#[test]
+fn the_limit_in_force_is_named_unless_the_run_did_not_wait() {
+    let plan = plan(&TrainRequest::default());
+    let words = "reads of vda at 50.0 MB/s (io.max), 90 % of the time".to_string();
+    let limit = LimitsInForce { words, of_cpus: false };
+    let judged = |au| {
+        let waits = waiting(1.0, 0.0, 0.0, 0.0);
+        judged_beside(&plan, (au, 0.1), waits, None, (None, Some(&limit))).sentence
+    };
+    let held = judged(40.0);
+    assert!(held.starts_with("storage-bound") && held.ends_with(&limit.words), "{held}");
+    assert!(!judged(99.0).contains("limit"), "{}", judged(99.0));
 }
 
 #[test]

@@ -98,6 +98,19 @@ pub(crate) fn limits(root: &Root) -> Vec<Limit> {
     found
 }
 
+/// How long a CPU quota has held threads of this process's control group back so far, in seconds,
+/// added up over CPUs; 0 without a quota.
+pub(crate) fn throttled_seconds(root: &Root) -> f64 {
+    let files = [(V2, "throttled_usec", 1e6), (Version::One("cpu"), "throttled_time", 1e9)];
+    let held = files.into_iter().flat_map(|(version, key, of_second)| {
+        let folders = folders(root, version).into_iter();
+        let stat =
+            folders.filter_map(move |folder| root.text(folder.join("cpu.stat")).known().cloned());
+        stat.filter_map(move |text| Some(number(&text, "", key)? / of_second))
+    });
+    held.fold(0.0, f64::max)
+}
+
 /// The number after `key` in the line of `device`, or in any line if that is empty; its words are
 /// separated by blanks or `=`.
 fn number(text: &str, device: &str, key: &str) -> Option<f64> {
@@ -242,6 +255,24 @@ mod tests {
                 ),
             ]
         );
+    }
+
+    #[test]
+    fn the_time_that_a_quota_held_threads_is_read_in_both_versions() {
+        let v2 = Tree::new()
+            .file("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
+            .file("proc/self/cgroup", "0::/job")
+            .file("sys/fs/cgroup/job/cpu.stat", "usage_usec 9\nthrottled_usec 2500000");
+        assert_eq!(throttled_seconds(&v2.root()), 2.5);
+        let v1 = Tree::new()
+            .file(
+                "proc/self/mountinfo",
+                "35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu",
+            )
+            .file("proc/self/cgroup", "4:cpu:/")
+            .file("sys/fs/cgroup/cpu/cpu.stat", "nr_throttled 5\nthrottled_time 1500000000");
+        assert_eq!(throttled_seconds(&v1.root()), 1.5);
+        assert_eq!(throttled_seconds(&Tree::new().root()), 0.0);
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod network;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::probe::{cgroup, root::Root};
+
 pub use devices::{BlockDevice, BlockDevices, DeviceCounters};
 pub(crate) use gpu::gpu_state;
 pub use instruments::Instruments;
@@ -60,15 +62,19 @@ pub fn thread_cpu_seconds() -> f64 {
 }
 
 /// How long the threads of this process have been ready to run without a CPU so far, in seconds: other
-/// programs or threads had the CPUs, or a quota was used up. 0 where the kernel does not count it.
+/// programs or threads had the CPUs, or a quota was used up. Where the kernel does not count that for
+/// threads, this is the time in which a quota of the control group held them.
 pub fn cpu_wait_seconds() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let waited = tasks.filter_map(|task| {
+    let mut waited = tasks.filter_map(|task| {
         // Time on a CPU, time without one in nanoseconds, turns (Documentation/scheduler).
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
     });
-    waited.sum::<u64>() as f64 / 1e9
+    match waited.next() {
+        Some(first) => (first + waited.sum::<u64>()) as f64 / 1e9,
+        None => cgroup::throttled_seconds(&Root::system()),
+    }
 }
 
 /// Resource usage of this process or its children, from the kernel.

@@ -6,8 +6,7 @@ use stormlp_checkpoint::plan::builtin;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::units::parse_some_bytes;
-use stormlp_planner::plan::overhead::Overhead;
-use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest};
+use stormlp_planner::plan::{KnownStorage, Overhead, Sizing, SizingRequest};
 use stormlp_training::plan::client::Client;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
@@ -19,25 +18,24 @@ use crate::commands::{saved, workloads};
 ///
 /// # Errors
 /// If the workload, the storage, the checkpoint or an option is invalid.
-pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
+pub(super) fn sizing(mut asked: SizingRequest) -> Result<Sizing, Failure> {
     let (Some(name), Some(text)) = (&asked.workload, &asked.storage) else {
         return Err(incomplete(asked.workload.as_deref()));
     };
     let workload = workloads::load(name, asked.accelerator.as_deref(), &asked.params)?;
-    let (host_cost, calibration) = match &asked.client_overhead {
-        Some(Overhead::Of(Client::Calibrated(file))) => {
-            let compute = asked.compute.as_ref().unwrap_or(&workload.train.computation_time);
-            let (cost, origin) = calibrated(file, workload.dataset.format)?;
-            (Some(cost.whole(compute.mean_seconds())), Some(origin))
-        }
-        _ => (None, None),
-    };
+    let storage = storage(text)?;
+    let mut calibration = None;
+    if let Some(Overhead::Of(Client::Calibrated(file))) = &asked.client_overhead {
+        let compute = asked.compute.as_ref().unwrap_or(&workload.train.computation_time);
+        let (cost, origin) = calibrated(file, workload.dataset.format)?;
+        let cost = cost.whole(compute.mean_seconds());
+        (asked.client_overhead, calibration) = (Some(Overhead::Typed(cost)), Some(origin));
+    }
     let sizing = Sizing {
-        storage: storage(text)?,
+        storage,
         workload,
         host: probe::host_facts(),
         checkpoint: asked.checkpoint.as_deref().map(checkpoint).transpose()?,
-        host_cost,
         calibration,
         asked,
     };
