@@ -53,6 +53,12 @@ pub enum Mechanism {
     P2pdma,
     /// NVIDIA's kernel driver nvidia-fs.
     NvidiaFs,
+    /// Buffers that kernel drivers share (dma-buf).
+    Dmabuf,
+    /// The coherent link between CPU and GPU (NVLink-C2C).
+    C2c,
+    /// NVIDIA's kernel module nvidia_peermem, for RDMA.
+    NvidiaPeermem,
 }
 
 impl Mechanism {
@@ -61,6 +67,9 @@ impl Mechanism {
         match self {
             Self::P2pdma => "peer-to-peer",
             Self::NvidiaFs => "nvidia-fs",
+            Self::Dmabuf => "dma-buf",
+            Self::C2c => "C2C",
+            Self::NvidiaPeermem => "nvidia_peermem",
         }
     }
 }
@@ -115,7 +124,8 @@ pub struct DirectStorage {
     /// Where it was found.
     pub library_path: String,
     /// Transfers by direct routes, for each mechanism (`p2pdma`, `nvidia_fs`); `None` if the
-    /// library does not count them.
+    /// library does not count them. libcufile counts these two; what it has in no counter belongs to
+    /// the only other mechanism that it offers, if there is just one.
     pub direct_operations: Option<OperationsBy>,
     /// Transfers by the fallback, POSIX reads and writes; `None` if the library does not count
     /// them.
@@ -123,6 +133,10 @@ pub struct DirectStorage {
     /// Operations that kernel drivers counted on the whole host in the same period
     /// (`/proc/driver/nvidia-fs/stats`); empty if none counts.
     pub kernel_operations: OperationsBy,
+    /// Transfers of streams and batches that moved less than asked, so that blocking calls moved the
+    /// rest.
+    #[serde(default)]
+    pub continued_operations: u64,
     /// When the library counted transfers per route.
     pub counted: Counted,
     /// The evidence for the route they took.
@@ -406,25 +420,33 @@ impl Evidence {
     /// The warning when path `asked` was requested but is not known to have run: either another
     /// path ran, or its route is not proven, which is not a fallback.
     pub fn of_another_path(&self, asked: PathKind) -> Option<Warning> {
-        if self.effective_path == Some(asked) {
+        let storage = self.direct_storage.as_ref();
+        let rest = match storage.map_or(0, |storage| storage.continued_operations) {
+            0 => String::new(),
+            some => format!(
+                "; blocking calls, as of path gds, moved the rest of {} that moved less than asked",
+                counted(some, "transfer")
+            ),
+        };
+        let ran = self.effective_path == Some(asked);
+        if ran && rest.is_empty() {
             return None;
         }
-        let unproven = self
-            .direct_storage
-            .as_ref()
-            .filter(|it| self.effective_path.is_none() && it.proof == RouteProof::None);
-        Some(match unproven {
-            Some(it) => Warning::new(
-                WarningKind::PathNotProven,
-                format!("{asked} was requested: {}", self.summary),
-                it.to_prove.clone().unwrap_or_default(),
-            ),
-            None => Warning::new(
+        let fact = format!("{asked} was requested: {}{rest}", self.summary);
+        let unproven =
+            storage.filter(|it| self.effective_path.is_none() && it.proof == RouteProof::None);
+        let (kind, remedy) = match unproven {
+            Some(it) => (WarningKind::PathNotProven, it.to_prove.as_deref().unwrap_or_default()),
+            None if ran => (
                 WarningKind::PathFellBack,
-                format!("{asked} was requested: {}", self.summary),
+                "see cufile.log beside the report; use a smaller --io-size, or --path gds",
+            ),
+            None => (
+                WarningKind::PathFellBack,
                 "run `stormlp doctor`; use --require gds to make this an error",
             ),
-        })
+        };
+        Some(Warning::new(kind, fact, remedy))
     }
 }
 

@@ -12,7 +12,7 @@ use stormlp_core::json::{self, Integrity};
 use stormlp_core::note::Cause;
 use stormlp_core::transport::DeviceId;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
-use stormlp_transfer::{TransferError, cuda, cufile, is_full};
+use stormlp_transfer::{TransferError, cuda, cufile, is_full, watchdog};
 
 use crate::journal::Journal;
 use crate::peers::Peers;
@@ -100,8 +100,7 @@ impl Saver {
 
     /// Sets the environment variables that cuFile and CUDA read when they are opened: cuFile's log
     /// goes next to the report, a fallback is disabled if it is an error, and of the GPUs of `host`
-    /// only `devices` are visible. Then has cuFile's calls watched: one
-    /// that hangs ends the run. Must be called before the first thread starts. An error is ignored:
+    /// only `devices` are visible. Must be called before the first thread starts. An error is ignored:
     /// the log then goes where the user chose, or to the current directory.
     pub fn prepare_cufile(
         &self,
@@ -115,13 +114,11 @@ impl Saver {
         }
         if self.leads {
             let _ = cufile::send_log_to(&self.folder().join("cufile.log"));
-            // Without another thread the run goes on unwatched.
-            let _ = cufile::watch_calls(&self.path);
         }
     }
 
     /// Saves the report of a starting run, so that it can be resumed; it is removed again unless
-    /// something is measured.
+    /// something is measured. From then on a call that hangs ends the run.
     ///
     /// # Errors
     /// With exit code 4 if it cannot be written.
@@ -133,6 +130,8 @@ impl Saver {
         // The report contains the units of an earlier run's journal, which must not count as new
         // ones.
         let begun = written.and_then(|()| Ok(self.journal.remove()?));
+        // Without another thread the run goes on unwatched.
+        let _ = watchdog::watch_calls(&self.path);
         begun.map_err(|error| self.not_saved(error))
     }
 

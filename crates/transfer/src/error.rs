@@ -37,24 +37,16 @@ pub enum TransferError {
         /// The underlying error.
         source: Box<TransferError>,
     },
-    /// cuFile refused or failed.
+    /// cuFile or CUDA refused or failed.
     #[error("{call} failed: {explanation}")]
-    CuFile {
+    Gpu {
         /// The call that failed.
         call: String,
-        /// cuFile's code, or a negative errno.
+        /// cuFile's code, or a negative errno; 0 for none.
         code: i32,
-        /// The CUDA driver's code behind it, 0 for none.
+        /// The CUDA driver's code, 0 for none.
         cuda_code: i32,
         /// Both codes explained, with a remedy.
-        explanation: String,
-    },
-    /// CUDA refused or failed.
-    #[error("CUDA {call} failed: {explanation}")]
-    Cuda {
-        /// The call that failed.
-        call: &'static str,
-        /// The driver's description.
         explanation: String,
     },
     /// This machine lacks a requirement of the path.
@@ -101,6 +93,16 @@ const DEVICE_FAILURES: [i32; 11] = [
 /// What to do when a device failed.
 pub const DEVICE_HELP: &str =
     "check the kernel log for the device, then run again; `stormlp doctor` shows the storage";
+
+/// What to do when a GPU is lost to the process.
+pub(crate) const LOST_GPU_HELP: &str =
+    "look for Xid in dmesg; `nvidia-smi` says whether the GPU needs a reset";
+
+/// Whether CUDA's code says that the GPU, or the context on it, is broken for the rest of the
+/// process: an uncorrectable error, a failed kernel, or one that has no name (719, 999, 214).
+pub(crate) fn is_lost(code: i32) -> bool {
+    matches!(code, 214 | 220 | 700 | 702 | 714..=719 | 999)
+}
 
 /// What to do when no thread can be started.
 pub const THREADS_HELP: &str =
@@ -184,7 +186,7 @@ impl TransferError {
     /// Whether cuFile had no direct route for the transfer and was not allowed to use another
     /// (`DRIVER_NOT_INITIALIZED` for want of nvidia-fs, `IO_NOT_SUPPORTED`, `BATCH_NOCOMPAT_ERROR`).
     pub fn has_no_direct_route(&self) -> bool {
-        matches!(self.inner(), Self::CuFile { code: 5001 | 5008 | 5049, .. })
+        matches!(self.inner(), Self::Gpu { code: 5001 | 5008 | 5049, .. })
     }
 
     /// Whether storage, or the user's quota of it, was full.
@@ -241,12 +243,21 @@ impl TransferError {
 
     /// Whether a GPU or its library failed, as opposed to storage.
     pub fn is_of_gpu(&self) -> bool {
-        matches!(self.inner(), Self::CuFile { .. } | Self::Cuda { .. })
+        matches!(self.inner(), Self::Gpu { .. })
+    }
+
+    /// Whether the GPU is lost to this process: whatever follows on it fails alike.
+    pub fn is_lost_gpu(&self) -> bool {
+        matches!(self.inner(), Self::Gpu { cuda_code, .. } if is_lost(*cuda_code))
     }
 
     /// The cause of a failure while files are looked at, before anything runs.
     pub fn cause(&self) -> Cause {
-        if self.is_device_failure() { Cause::Storage } else { Cause::Machine }
+        match self {
+            error if error.is_lost_gpu() => Cause::Device,
+            error if error.is_device_failure() => Cause::Storage,
+            _ => Cause::Machine,
+        }
     }
 
     /// The same error for the file or folder at `path`: its final name instead of a temporary one.
@@ -275,6 +286,10 @@ impl TransferError {
         match self {
             Self::Io { action, source } => {
                 Self::file(action.trim_start_matches("the "), path, source)
+            }
+            Self::Gpu { call, code, cuda_code, explanation } => {
+                let call = format!("{call} of {}", path.display());
+                Self::Gpu { call, code, cuda_code, explanation }
             }
             Self::At { offset, source } => source.named(path).at(offset),
             other => other,
@@ -321,9 +336,7 @@ impl TransferError {
     /// The cause, without the attempted action: for messages that have stated that already.
     pub fn reason(&self) -> String {
         match self.inner() {
-            Self::CuFile { explanation, .. } | Self::Cuda { explanation, .. } => {
-                explanation.clone()
-            }
+            Self::Gpu { explanation, .. } => explanation.clone(),
             Self::Unavailable { reason, .. } => reason.clone(),
             Self::Object(error) => error.reason(),
             error => error.source_error().map(ToString::to_string).unwrap_or_default(),
@@ -343,7 +356,8 @@ impl TransferError {
     /// The kernel's error number, if there is one.
     pub fn errno(&self) -> Option<i32> {
         match self.inner() {
-            Self::CuFile { code, .. } if *code < 0 => Some(-code),
+            // -1 stands for no reason.
+            Self::Gpu { code, .. } if *code < -1 => Some(-code),
             error => error.source_error()?.raw_os_error(),
         }
     }

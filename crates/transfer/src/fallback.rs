@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cufile::{Driver, Settings, Statistics};
-use crate::error::TransferError;
+use crate::error::{LOST_GPU_HELP, TransferError};
 use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;
@@ -12,40 +12,34 @@ use stormlp_core::warning::Warning;
 pub const REMEDY: &str =
     "run `stormlp doctor`; without --require gds the run uses cuFile's fallback";
 
-/// Opens cuFile's driver for the whole run: opening is slow, and closing it between two parts of a
-/// run would charge the next one for it. `None` if no path needs it, or if it does not open, which
-/// the first transfer then reports.
+/// Opens cuFile's driver for the whole run, if a path needs it: opening is slow, and closing it
+/// between two parts of a run would charge the next one for it. Its fallback may be forbidden, and
+/// statistics are collected at level `cufile_stats` if given. `None` if no path needs it, or if it
+/// does not open, which the first transfer then reports.
 ///
 /// # Errors
 /// When it does not open and no other path is acceptable.
 pub fn hold_cufile(
     needed: bool,
-    settings: &Settings,
+    require_gds: bool,
+    cufile_stats: Option<u8>,
 ) -> Result<Option<Arc<Driver>>, TransferError> {
-    if !needed {
-        return Ok(None);
-    }
-    match Driver::open(settings) {
-        Ok(driver) => Ok(Some(driver)),
-        Err(error) if settings.forbid_fallback => Err(error.into()),
-        Err(_) => Ok(None),
+    let statistics = cufile_stats.map_or(Statistics::WhileAsked, Statistics::Throughout);
+    let settings = Settings { forbid_fallback: require_gds, statistics };
+    match needed.then(|| Driver::open(&settings)).transpose() {
+        Err(error) if require_gds => Err(error.into()),
+        opened => Ok(opened.ok().flatten()),
     }
 }
 
-/// The driver's settings: a fallback may be forbidden, and
-/// statistics are collected at level `cufile_stats` if given.
-pub fn settings(require_gds: bool, cufile_stats: Option<u8>) -> Settings {
-    Settings {
-        forbid_fallback: require_gds,
-        statistics: cufile_stats.map_or(Statistics::WhileAsked, Statistics::Throughout),
-    }
-}
-
-/// The remedy for a transfer that failed because it had no direct route and `--require gds`
-/// forbade the alternative.
+/// The remedy for a transfer that failed because its GPU was lost, or because it had no direct route
+/// and `--require gds` forbade the alternative.
 pub fn remedy(require_gds: bool, error: &TransferError) -> Option<&'static str> {
-    let of_route = require_gds && error.has_no_direct_route();
-    of_route.then_some(REMEDY).or(error.object_remedy())
+    match error {
+        lost if lost.is_lost_gpu() => Some(LOST_GPU_HELP),
+        refused if require_gds && refused.has_no_direct_route() => Some(REMEDY),
+        other => other.object_remedy(),
+    }
 }
 
 /// The warning if the path that ran differs from the requested one or is unproven; a rejected

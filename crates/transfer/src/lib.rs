@@ -36,6 +36,7 @@ pub mod thread;
 pub mod thread_group;
 pub mod timer;
 mod transfer;
+pub mod watchdog;
 
 pub use accelerator::{Accelerator, AcceleratorSet, HostStandIn, Regions};
 pub use drive::{CompletedTransfer, Counted, Counters, Driver, DriverSet, InFlightStats};

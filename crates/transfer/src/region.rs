@@ -33,6 +33,12 @@ pub enum Backing {
 }
 
 impl Backing {
+    /// The pages of all these regions: small ones if any has those.
+    pub fn of_all(mut each: impl Iterator<Item = Self> + Clone) -> Self {
+        let small = each.clone().find(|backing| *backing == Self::SmallPages);
+        small.or(each.next()).unwrap_or(Self::Unknown)
+    }
+
     /// The name shown in tables.
     pub fn words(self) -> &'static str {
         match self {
@@ -150,7 +156,8 @@ impl Region {
 
 impl Mapping {
     fn huge_tlb(bytes: usize) -> rustix::io::Result<Self> {
-        let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::POPULATE;
+        // By name: the default may be 512 MiB or 1 GiB, of which the rest would be lost.
+        let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB | MapFlags::POPULATE;
         // SAFETY: a fresh anonymous mapping has no alias.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, PROTECTION, flags)? };
         let mapped = NonNull::new(mapped.cast()).ok_or(rustix::io::Errno::NOMEM)?;

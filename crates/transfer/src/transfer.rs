@@ -21,6 +21,8 @@ pub struct Slot {
     index: u32,
     /// Bytes at its start that the transfer leaves alone: those that a short write has written.
     written: usize,
+    /// Goes before the memory: its registration with a library.
+    pub(crate) held: Option<Box<dyn Send>>,
     pub(crate) memory: SlotMemory,
 }
 
@@ -36,7 +38,7 @@ impl Slot {
     /// One slot per piece of memory, numbered from 0.
     pub(crate) fn all(memory: impl IntoIterator<Item = SlotMemory>) -> Vec<Self> {
         let numbered = (0..).zip(memory);
-        numbered.map(|(index, memory)| Self { index, written: 0, memory }).collect()
+        numbered.map(|(index, memory)| Self { index, written: 0, held: None, memory }).collect()
     }
 
     /// The slot's number in its path: 0, 1, 2, …

@@ -33,8 +33,7 @@ use super::phase::{Purpose, Stage};
 use super::together::{self, PhaseOutcome};
 use stormlp_hosts::fault::Fault;
 use stormlp_hosts::multi_host::Hosts;
-use stormlp_transfer::fallback;
-use stormlp_transfer::fallback::{hold_cufile, settings};
+use stormlp_transfer::fallback::{self, hold_cufile};
 use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::run_context::now;
 
@@ -87,8 +86,9 @@ pub(super) fn run_over(
     let devices = storage.devices(&folders);
     let gpus = plan.save.accelerators().filter_map(DeviceId::gpu_index);
     let instruments = Instruments::around(folders, gpus, plan.request.tune.machine.telemetry);
-    let settings = settings(plan.request.require.is_some(), plan.request.tune.machine.cufile_stats);
-    let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
+    let (required, statistics) =
+        (plan.request.require.is_some(), plan.request.tune.machine.cufile_stats);
+    let _cufile = hold_cufile(plan.path().needs_cufile(), required, statistics)?;
     let mut regions = accelerators.regions(&[&plan.save, &plan.restore])?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);

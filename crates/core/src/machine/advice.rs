@@ -120,7 +120,8 @@ fn direct_storage(machine: &Machine, found: &mut Advice) {
             WarningKind::KnownIssue,
             "neither nvidia-fs nor PCI peer-to-peer memory is available",
             "cuFile can only run in compatibility mode: load nvidia-fs, or the open driver with a \
-             static BAR1",
+             static BAR1, and set properties.use_pci_p2pdma and block.nvme.use_pci_p2pdma in \
+             cufile.json",
         );
     }
     if let Fact::Known(bridges) = &gpu.acs_redirecting

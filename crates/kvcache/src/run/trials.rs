@@ -15,7 +15,7 @@ use stormlp_hosts::fault::Fault;
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_hosts::parts::evidence_of_all;
 use stormlp_transfer::cufile::Driver as CuFile;
-use stormlp_transfer::fallback::{self, hold_cufile, settings};
+use stormlp_transfer::fallback::{self, hold_cufile};
 use stormlp_transfer::run_context::{RunContext, now};
 use stormlp_transfer::storage::{FolderLock, Storage};
 use stormlp_transfer::telemetry::{BlockDevices, Instruments, peak_rss_bytes};
@@ -79,10 +79,8 @@ impl RunFolder {
         let folder = plan.request.own_folder();
         let marker = Marker::new(plan.models(), plan.seed, plan.trace.is_some());
         let lock = folder::enter(storage, folder.folder(), &marker)?;
-        let cufile = hold_cufile(
-            plan.transport.path.needs_cufile(),
-            &settings(plan.request.requires_gds(), None),
-        )?;
+        let needed = plan.transport.path.needs_cufile();
+        let cufile = hold_cufile(needed, plan.request.requires_gds(), None)?;
         let gpus = plan.transport.accelerators().filter_map(DeviceId::gpu_index);
         let telemetry = plan.request.tune().telemetry;
         let started = Instant::now();

@@ -52,6 +52,9 @@ pub(super) fn transfers(plan: &KvcachePlan) -> String {
     };
     let into = match transport.device.filter(|_| path.ends_in_accelerator()) {
         Some(_) if transport.emulated => " into host memory (emulated)".to_string(),
+        Some(_) if transport.device_count() > 1 => {
+            format!(" into memory of {} devices", transport.device_count())
+        }
         Some(device) => format!(" into memory of {device}"),
         None => String::new(),
     };

@@ -17,12 +17,12 @@ use stormlp_core::report::Ending;
 use stormlp_core::transport::Requirement;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
-use stormlp_transfer::Backing;
 use stormlp_transfer::error::THREADS_HELP;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::Instruments;
 use stormlp_transfer::thread_group::ThreadGroupError;
+use stormlp_transfer::{Backing, TransferError};
 
 use super::beside::Side;
 use super::cell::{Bench, CellMeasurement};
@@ -36,7 +36,7 @@ use super::warnings;
 use super::worker::{WorkerFailure, WorkerOutcome};
 use stormlp_hosts::multi_host::Hosts;
 use stormlp_transfer::evidence;
-use stormlp_transfer::fallback::{self, hold_cufile, settings};
+use stormlp_transfer::fallback::{self, hold_cufile};
 use stormlp_transfer::run_context::RunContext;
 use stormlp_transfer::run_context::now;
 
@@ -83,10 +83,10 @@ pub fn run(
     side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let settings =
-        settings(plan.request.requires(Requirement::Gds), plan.request.tune.machine.cufile_stats);
+    let (required, stats) =
+        (plan.request.requires(Requirement::Gds), plan.request.tune.machine.cufile_stats);
     // Cells that need a library that does not open say why.
-    let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings).ok().flatten();
+    let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), required, stats).ok().flatten();
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.gpu_index());
     let instruments = Instruments::around(places(&plan), gpus, plan.request.tune.machine.telemetry);
@@ -247,6 +247,9 @@ impl Matrix<'_> {
                 if let MatrixError::Hosts(_) = &error {
                     self.fault = Some(lost(&error));
                 }
+                if let MatrixError::Transfer(error) = &error {
+                    self.end_if_lost(error);
+                }
                 if let MatrixError::ThreadGroup(ThreadGroupError::Panicked(panic)) = &error {
                     self.fault = Some(Ending::failed(
                         Cause::Internal,
@@ -257,6 +260,14 @@ impl Matrix<'_> {
                 }
                 failed(index, cell, self.bench.plan.request.requires(Requirement::Gds), &error)
             }
+        }
+    }
+
+    /// Ends the matrix if its GPU is lost: every cell that follows would fail alike.
+    fn end_if_lost(&mut self, error: &TransferError) {
+        if error.is_lost_gpu() {
+            let remedy = fallback::remedy(false, error).unwrap_or_default();
+            self.fault = Some(Ending::failed(Cause::Device, error.to_string(), remedy));
         }
     }
 
@@ -300,6 +311,11 @@ impl Matrix<'_> {
         }
         let before = residency(self.bench.storage, files.iter().copied());
         let measured = self.bench.run(cell, regions)?;
+        for outcome in &measured.outcomes {
+            if let Some(WorkerFailure::Transfer { error, .. }) = &outcome.failure {
+                self.end_if_lost(error);
+            }
+        }
         let after = residency(self.bench.storage, files.iter().copied());
         Ok(self.entry(index, cell, measured, before, after))
     }

@@ -41,9 +41,7 @@ impl Regions {
 
     /// The page type as reported; the smallest if regions differ.
     pub(crate) fn backing(&self) -> Backing {
-        let all: Vec<Backing> = self.0.iter().map(|(_, region)| region.backing()).collect();
-        let small = all.iter().find(|backing| **backing == Backing::SmallPages);
-        small.or(all.first()).copied().unwrap_or(Backing::Unknown)
+        Backing::of_all(self.0.iter().map(|(_, region)| region.backing()))
     }
 }
 

@@ -22,7 +22,7 @@ use super::measure::{self, Distributions, RunMeasured};
 use super::together::Others;
 use super::{calibrate, epochs, prepare, verdict, warnings};
 use stormlp_hosts::multi_host::Hosts;
-use stormlp_transfer::fallback::{hold_cufile, settings};
+use stormlp_transfer::fallback::hold_cufile;
 use stormlp_transfer::run_context::{RunContext, now};
 
 /// Inputs that are known before a run begins.
@@ -134,12 +134,8 @@ pub fn run_on_hosts(
 /// Resources held for the duration of the runs of `plan`: the accelerators, and cuFile if required.
 fn devices(plan: &TrainPlan) -> Result<(AcceleratorSet, Option<Arc<Driver>>), TrainError> {
     let accelerators = AcceleratorSet::open(&plan.transport)?;
-    let needed = plan.transport.path.needs_cufile();
-    let cufile = hold_cufile(
-        needed,
-        &settings(plan.request.require.is_some(), plan.request.tune.cufile_stats),
-    );
-    Ok((accelerators, cufile?))
+    let (needed, required) = (plan.transport.path.needs_cufile(), plan.request.require.is_some());
+    Ok((accelerators, hold_cufile(needed, required, plan.request.tune.cufile_stats)?))
 }
 
 /// The report of a run that has not begun, left behind by a run that is killed.

@@ -36,6 +36,14 @@ pub trait Accelerator: Send + Sync {
     /// When the device cannot be used from this thread.
     fn bind_thread(&self) -> Result<(), TransferError>;
 
+    /// Asks the device whether it works, after a failure that may be its.
+    ///
+    /// # Errors
+    /// When it does not: most often it is lost to this process.
+    fn check(&self) -> Result<(), TransferError> {
+        Ok(())
+    }
+
     /// A queue of copies that run asynchronously to the thread that owns it.
     ///
     /// # Errors

@@ -142,11 +142,7 @@ impl Regions {
 
     /// The pages of all regions; small ones if any has those.
     pub fn backing(&self) -> Backing {
-        let mut each = self.0.iter().map(Region::backing);
-        match each.clone().find(|backing| *backing == Backing::SmallPages) {
-            Some(small) => small,
-            None => each.next().unwrap_or(Backing::Unknown),
-        }
+        Backing::of_all(self.0.iter().map(Region::backing))
     }
 
     /// Makes all of it free again; `false` if buffers of it are still in use.

@@ -55,7 +55,8 @@ pub(super) fn failed(call: &'static str) -> impl FnOnce(DriverError) -> Transfer
             words(error.error_name()),
             advice(error)
         );
-        TransferError::Cuda { call, explanation }
+        let call = format!("CUDA {call}");
+        TransferError::Gpu { call, code: 0, cuda_code: error.0 as i32, explanation }
     }
 }
 

@@ -11,6 +11,7 @@ use super::calls::{bind, failed};
 use super::stream::{Stream, StreamEvent};
 use crate::accelerator::device::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
+use crate::watchdog::{Hang, enter};
 
 /// A stream of copies, each followed by an event.
 pub(super) struct CudaCopies {
@@ -80,6 +81,7 @@ impl CudaCopies {
 
 impl CopyQueue for CudaCopies {
     fn enqueue(&mut self, mut copy: QueuedCopy) {
+        let _call = enter(Hang::Cuda);
         let event = match self.idle_events.pop() {
             // Memory accessible to the host is copied by the host.
             Some(event) if copy.accelerator.host().is_none() => event,
@@ -103,6 +105,7 @@ impl CopyQueue for CudaCopies {
     }
 
     fn wait(&mut self, min: usize, done: &mut Vec<QueuedCopy>) {
+        let _call = enter(Hang::Cuda);
         while let Some((_, event)) = self.in_flight.front() {
             let result = match event.is_over() {
                 Ok(true) => Ok(()),

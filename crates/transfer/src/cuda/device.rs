@@ -11,12 +11,13 @@ use super::copies::CudaCopies;
 use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};
 use super::ordinal;
 use super::pins::Pins;
-use super::stream::Stream;
+use super::stream::{Stream, check_current};
 use crate::accelerator::device::{Accelerator, CopyQueue};
 use crate::accelerator::stand_in::HostStandIn;
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
 use crate::transfer::AcceleratorBuffer;
+use crate::watchdog::{Hang, enter};
 
 /// A GPU of this machine.
 #[derive(Debug, Clone)]
@@ -51,6 +52,7 @@ impl CudaDevice {
         if !present() {
             return Err(absent());
         }
+        let _call = enter(Hang::Cuda);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let number = ordinal(index) as usize;
         let known = open.iter_mut().find(|device| device.context.ordinal() == number);
@@ -113,6 +115,7 @@ impl Accelerator for CudaDevice {
         kind: MemoryKind,
         region: &mut Region,
     ) -> Result<Box<dyn AcceleratorBuffer>, TransferError> {
+        let _call = enter(Hang::Cuda);
         Ok(match kind {
             MemoryKind::Device => Box::new(DeviceMemory::new(&self.context, bytes)?),
             MemoryKind::Vmm => {
@@ -129,7 +132,14 @@ impl Accelerator for CudaDevice {
         bind(&self.context)
     }
 
+    fn check(&self) -> Result<(), TransferError> {
+        bind(&self.context)?;
+        let _call = enter(Hang::Cuda);
+        check_current()
+    }
+
     fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError> {
+        let _call = enter(Hang::Cuda);
         Ok(Box::new(CudaCopies::new(&self.context, capacity, self.wait)?))
     }
 
@@ -138,10 +148,12 @@ impl Accelerator for CudaDevice {
     }
 
     fn stream(&self) -> Result<Stream, TransferError> {
+        let _call = enter(Hang::Cuda);
         Stream::new(&self.context)
     }
 
     fn pin(&self, buffers: &[HostBuffer]) -> Result<Option<Pins>, TransferError> {
+        let _call = enter(Hang::Cuda);
         Pins::new(&self.context, buffers).map(Some)
     }
 }

@@ -64,21 +64,21 @@ fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
     })
 }
 
+/// The device with the number `index`; `None` without CUDA or such a device.
+fn device_of(index: u32) -> Option<sys::CUdevice> {
+    let works = present() && result::init().is_ok();
+    works.then(|| result::device::get(ordinal(index)).ok())?
+}
+
 /// The PCI address of the device with the number `index`; `None` without CUDA or such a device.
 pub(crate) fn pci_address_of(index: u32) -> Option<String> {
-    if !present() || result::init().is_err() {
-        return None;
-    }
-    pci_address(result::device::get(ordinal(index)).ok()?)
+    pci_address(device_of(index)?)
 }
 
 /// Whether the device with the number `index` is a MIG slice.
 pub(crate) fn is_slice(index: u32) -> bool {
-    let works = present() && result::init().is_ok();
-    let device = works.then(|| result::device::get(ordinal(index)).ok()).flatten();
-    device
-        .and_then(|device| result::device::get_name(device).ok())
-        .is_some_and(|name| name.contains(SLICE))
+    let name = device_of(index).and_then(|device| result::device::get_name(device).ok());
+    name.is_some_and(|name| name.contains(SLICE))
 }
 
 /// The text in CUDA's name of a MIG slice before its profile: `H100 80GB HBM3 MIG 1g.10gb`.

@@ -8,6 +8,7 @@ use super::calls::{bind, failed};
 use super::stream::{copy_to_device, copy_to_host};
 use crate::error::TransferError;
 use crate::transfer::AcceleratorBuffer;
+use crate::watchdog::{Hang, enter};
 
 /// The pinning granularity of the direct routes: registered memory that starts and ends on such a
 /// boundary shares no page with other memory, and is aligned for direct transfers.
@@ -51,6 +52,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
+        let _call = enter(Hang::Cuda);
         // A failure means that the context is broken, and its memory gone.
         let _ = bind(&self.context);
         // SAFETY: from `malloc_sync`, freed once; whoever used it asynchronously has waited.
@@ -150,6 +152,7 @@ fn properties(context: &CudaContext, direct_capable: bool) -> sys::CUmemAllocati
 
 impl Drop for VirtualMemory {
     fn drop(&mut self) {
+        let _call = enter(Hang::Cuda);
         // Failures mean that the context is broken, and its memory gone.
         let _ = bind(&self.context);
         // SAFETY: each step undoes what `new` has done, in the opposite order and once; whoever
@@ -226,6 +229,7 @@ impl PinnedMemory {
 
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
+        let _call = enter(Hang::Cuda);
         let _ = bind(&self.context);
         // SAFETY: from `malloc_host`, freed once.
         let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };

@@ -22,11 +22,11 @@ pub struct Pins {
 unsafe impl Send for Pins {}
 
 impl Pins {
-    /// Pins all `buffers`, or none if one shares a page with memory that is already pinned: CUDA
-    /// pins no part of it then, on pages of 64 KiB as well as on small ones.
+    /// Pins all `buffers`, or none if one is refused, as where it shares a page with memory that is
+    /// already pinned: CUDA pins no part of it then, on pages of 64 KiB as well as on small ones.
     ///
     /// # Errors
-    /// When the kernel cannot lock that much memory.
+    /// When the device is lost.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         buffers: &[HostBuffer],
@@ -41,22 +41,25 @@ impl Pins {
         for buffer in buffers.iter().filter(|buffer| !buffer.is_empty()) {
             let start: *mut c_void = buffer.as_raw().cast();
             // SAFETY: the buffer is mapped, and the share kept below lets it stay so.
-            match unsafe { sys::cuMemHostRegister_v2(start, buffer.len(), 0) } {
-                sys::CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => {
-                    pins.unpin();
-                    let page_kib = rustix::param::page_size() >> 10;
-                    pins.shortfall = Some(format!(
-                        "bounce buffers are not pinned for CUDA: one shares a page of {page_kib} \
-                         KiB with pinned memory, and the rest were unpinned again; use an \
-                         --io-size in whole pages"
-                    ));
-                    break;
+            let pinned = unsafe { sys::cuMemHostRegister_v2(start, buffer.len(), 0) };
+            if let Err(error) = pinned.result() {
+                pins.unpin();
+                let refused = failed("cuMemHostRegister")(error);
+                if refused.is_lost_gpu() {
+                    return Err(refused);
                 }
-                other => {
-                    other.result().map_err(failed("cuMemHostRegister"))?;
-                    pins.pinned.push((start, buffer.share()));
-                }
+                let page_kib = rustix::param::page_size() >> 10;
+                let why = match pinned {
+                    sys::CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => format!(
+                        "one shares a page of {page_kib} KiB with pinned memory, and the rest were \
+                         unpinned again; use an --io-size in whole pages"
+                    ),
+                    _ => refused.to_string(),
+                };
+                pins.shortfall = Some(format!("bounce buffers are not pinned for CUDA: {why}"));
+                break;
             }
+            pins.pinned.push((start, buffer.share()));
         }
         Ok(pins)
     }

@@ -7,11 +7,37 @@ use stormlp_core::transport::WaitMode;
 
 use super::calls::{bind, failed};
 use crate::error::TransferError;
+use crate::watchdog::{Hang, enter};
 
 /// CUDA's handle for the calling thread's own stream (`CU_STREAM_PER_THREAD`). Copies of different
 /// threads do not wait for each other there, and it needs no creation or destruction.
 fn own_stream() -> sys::CUstream {
     std::ptr::without_provenance_mut(2)
+}
+
+/// Whether all work enqueued on `stream` is complete.
+///
+/// # Errors
+/// When something on it failed; on a broken context every call fails.
+///
+/// # Safety
+/// It must be a stream of the context current on this thread.
+unsafe fn query(stream: sys::CUstream) -> Result<bool, TransferError> {
+    // SAFETY: the caller vouches for the stream.
+    match unsafe { sys::cuStreamQuery(stream) }.result() {
+        Ok(()) => Ok(true),
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+        Err(error) => Err(failed("cuStreamQuery")(error)),
+    }
+}
+
+/// Whether the context that is current on this thread works.
+///
+/// # Errors
+/// When it is broken.
+pub(super) fn check_current() -> Result<(), TransferError> {
+    // SAFETY: every context has this stream.
+    unsafe { query(own_stream()) }.map(drop)
 }
 
 /// Copies `source` to device memory and waits until it has arrived there.
@@ -26,6 +52,7 @@ pub(super) unsafe fn copy_to_device(
     target: sys::CUdeviceptr,
     source: &[u8],
 ) -> Result<(), TransferError> {
+    let _call = enter(Hang::Cuda);
     // SAFETY: the caller vouches for the target; the source is borrowed until the stream is
     // synchronised below. Should synchronising fail, the context is broken and copies no more.
     unsafe {
@@ -44,6 +71,7 @@ pub(super) unsafe fn copy_to_host(
     target: &mut [u8],
     source: sys::CUdeviceptr,
 ) -> Result<(), TransferError> {
+    let _call = enter(Hang::Cuda);
     // SAFETY: as in `copy_to_device`, the other way round.
     unsafe {
         result::memcpy_dtoh_async(target, source, own_stream())
@@ -85,14 +113,8 @@ impl Stream {
     /// # Errors
     /// When something on the stream failed.
     pub(crate) fn is_idle(&self) -> Result<bool, TransferError> {
-        // SAFETY: the stream lives as long as `self`.
-        match unsafe { sys::cuStreamQuery(self.raw) } {
-            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            other => match other.result() {
-                Ok(()) => Ok(true),
-                Err(error) => Err(failed("cuStreamQuery")(error)),
-            },
-        }
+        // SAFETY: the stream lives as long as `self`; its paths make the context current.
+        unsafe { query(self.raw) }
     }
 
     /// Waits until all enqueued work is complete.

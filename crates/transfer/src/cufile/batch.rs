@@ -14,7 +14,7 @@ use super::driver::Driver;
 use super::error::{CuFileError, check, negated};
 use super::handle::{FileHandle, signed};
 use super::sys;
-use super::watchdog::releasing;
+use crate::watchdog::{Hang, enter};
 
 /// An entry to be submitted.
 #[derive(Debug, Clone, Copy)]
@@ -171,9 +171,12 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        let _call = releasing();
-        // SAFETY: set up once, destroyed once; the owner has waited for what was in flight, or
-        // keeps its memory allocated for ever.
+        let _call = enter(Hang::Release);
+        if self.in_flight > 0 {
+            // The library still works on it: it stays, and so does the driver.
+            return std::mem::forget(Arc::clone(&self.driver));
+        }
+        // SAFETY: set up once, destroyed once, with nothing in flight.
         unsafe { (self.driver.api().batch_destroy)(self.raw) };
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::driver::Driver;
 use super::error::{CuFileError, check};
-use super::watchdog::releasing;
+use crate::watchdog::{Hang, enter};
 
 /// The registration of a piece of memory owned by someone else, who must free it later.
 ///
@@ -43,7 +43,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _call = releasing();
+        let _call = enter(Hang::Release);
         // SAFETY: registered once under this address, which is still allocated. A failure cannot
         // be handled.
         unsafe { (self.driver.api().buf_deregister)(self.base) };

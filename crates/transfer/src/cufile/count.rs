@@ -2,7 +2,7 @@
 //! does not affect the measurement, and the bytes that the paths have moved, the reference for the
 //! kernel's counts.
 
-use derive_more::{Add, AddAssign, Sum};
+use derive_more::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -139,7 +139,7 @@ fn set_level(stats: StatsApi, level: u8) -> bool {
 }
 
 /// A number of transfers and their bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add, AddAssign, Sum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, AddAssign)]
 pub(crate) struct Transferred {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
@@ -155,60 +155,42 @@ impl Transferred {
     }
 }
 
-/// A running total, written by a single thread.
-#[derive(Debug, Default)]
-pub(super) struct Total {
-    operations: AtomicU64,
-    bytes: AtomicU64,
+/// Transfers that the paths count.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PathCount {
+    /// Submitted ones, whatever the result.
+    Begun,
+    /// Successful ones.
+    Moved,
+    /// Those that cuFile may move by POSIX calls even if compatibility mode is forbidden.
+    Unbound,
+    /// Those of streams and batches that moved less than asked, and what was left of them.
+    Continued,
 }
 
-impl Total {
-    #[inline]
-    pub(super) fn add(&self, bytes: usize) {
-        let add = |count: &AtomicU64, more| {
-            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-        };
-        add(&self.operations, 1);
-        add(&self.bytes, bytes as u64);
-    }
-
-    pub(super) fn read(&self) -> Transferred {
-        Transferred {
-            operations: self.operations.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// One path's counts, on separate cache lines.
+/// One path's numbers of transfers and bytes, on separate cache lines; a single thread writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct PathCounts {
-    /// Submitted transfers, whatever the result.
-    pub(super) begun: Total,
-    /// Successful transfers.
-    pub(super) moved: Total,
-    /// Transfers that cuFile may move by POSIX calls even if compatibility mode is forbidden.
-    pub(super) unbound: Total,
-}
+pub(super) struct PathCounts([[AtomicU64; 2]; 4]);
 
 impl PathCounts {
-    pub(super) fn read(&self) -> PathSums {
-        PathSums {
-            begun: self.begun.read(),
-            moved: self.moved.read(),
-            unbound: self.unbound.read(),
+    #[inline]
+    pub(super) fn add(&self, count: PathCount, bytes: usize) {
+        for (number, more) in self.0[count as usize].iter().zip([1, bytes as u64]) {
+            number.store(number.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn read(&self) -> PathSums {
+        self.0.each_ref().map(|[operations, bytes]| Transferred {
+            operations: operations.load(Ordering::Relaxed),
+            bytes: bytes.load(Ordering::Relaxed),
+        })
     }
 }
 
 /// The summed counts of several paths.
-#[derive(Debug, Clone, Copy, Default, Add, AddAssign, Sum)]
-pub(super) struct PathSums {
-    pub(super) begun: Transferred,
-    pub(super) moved: Transferred,
-    pub(super) unbound: Transferred,
-}
+pub(super) type PathSums = [Transferred; 4];
 
 /// The counts before the first of a group of concurrent paths. Shared by all of them: individual
 /// baselines might or might not include the transfers of the other paths by then.
@@ -230,6 +212,13 @@ pub(super) struct Books {
     pub(super) gone: PathSums,
     /// The baseline of the current paths.
     pub(super) before: Option<Before>,
+}
+
+impl Books {
+    /// Keeps the counts of a path that is dropped, or sums those of all.
+    pub(super) fn add_to(sums: &mut PathSums, counts: &PathCounts) {
+        sums.iter_mut().zip(counts.read()).for_each(|(sum, more)| *sum += more);
+    }
 }
 
 impl Tallies {

@@ -4,10 +4,13 @@
 //! share of the same [`Driver`], and the last share closes it, after the registrations, which hold
 //! further shares, are gone. Without an explicit close the library's statistics can crash at exit.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
+use stormlp_core::evidence::Mechanism;
 use stormlp_core::facts::CuFileLimits;
 
+use super::config::lacks_p2pdma;
 use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
@@ -15,7 +18,9 @@ use super::loader::Api;
 use super::nvidia::{self, Parameter, named_bits};
 use super::properties::Properties;
 use super::stats::RouteCounters;
-use super::watchdog::releasing;
+use super::version::LibraryVersion;
+use crate::probe::root::Root;
+use crate::watchdog::{Hang, enter};
 
 /// Settings for opening the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +40,10 @@ pub struct Driver {
     tallies: Tallies,
     said: Said,
     no_p2pdma: Option<String>,
+    /// The switches of PCI peer-to-peer DMA that cufile.json lacks, in a sentence.
+    pub(crate) lacks_p2pdma: Option<String>,
+    /// The mechanisms that it offers; empty if it has none or is too old (before 1.16) to report them.
+    pub(crate) offered: BTreeSet<Mechanism>,
 }
 
 /// The library's report on its driver, queried once when the driver was opened.
@@ -52,10 +61,12 @@ struct Said {
 
 impl Said {
     /// Queries the library, with its driver open; the registry's lock prevents concurrent queries.
-    fn ask(api: &Api) -> Self {
+    fn ask(api: &Api, routes: Vec<String>) -> Self {
+        // SAFETY: the function of the library, with its driver open.
+        let (status, properties) = unsafe { nvidia::properties(api.get_properties) };
         Self {
-            properties: ask_properties(api),
-            routes: ask_routes(api),
+            properties: check("cuFileDriverGetProperties", status).map(|()| properties),
+            routes,
             parameters: Parameters::ask(api),
             posix_pool: ask_posix_pool(api),
         }
@@ -108,12 +119,6 @@ impl Parameters {
     }
 }
 
-fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
-    // SAFETY: the function of the library, with its driver open.
-    let (status, properties) = unsafe { nvidia::properties(api.get_properties) };
-    check("cuFileDriverGetProperties", status).map(|()| properties)
-}
-
 /// Size in bytes and number of compatibility mode's buffers, smallest first; empty if the library
 /// is too old (before 1.15) to report them.
 fn ask_posix_pool(api: &Api) -> Vec<(u64, u64)> {
@@ -121,8 +126,8 @@ fn ask_posix_pool(api: &Api) -> Vec<(u64, u64)> {
     let Some(get) = api.get_posix_pool else {
         return Vec::new();
     };
-    // The library demands the exact length of its lists.
-    for length in 1..=MOST {
+    // The library demands the exact length of its lists, 3 by default, and logs any other as an error.
+    for length in [3].into_iter().chain(1..=MOST) {
         let (mut kib, mut counts) = ([0usize; MOST], [0usize; MOST]);
         // SAFETY: both arrays have room for `length` numbers.
         let status = unsafe { get(kib.as_mut_ptr(), counts.as_mut_ptr(), length as i32) };
@@ -134,19 +139,25 @@ fn ask_posix_pool(api: &Api) -> Vec<(u64, u64)> {
     Vec::new()
 }
 
-/// Empty if the library is too old (before 1.16) or has no direct route.
-fn ask_routes(api: &Api) -> Vec<String> {
-    let Some(get) = api.get_p2p_flags else {
-        return Vec::new();
-    };
-    let routes = |(bit, target): &(i32, &str)| {
+/// The routes for each kind of target, in words, and all that are offered; empty if the library is
+/// too old (before 1.16) or has no direct route.
+fn ask_routes(api: &Api) -> (Vec<String>, BTreeSet<Mechanism>) {
+    let (mut words, mut offered) = (Vec::new(), BTreeSet::new());
+    for (bit, target) in nvidia::TARGETS {
+        if bit > nvidia::LAST_TARGET && api.version() < LibraryVersion::FALLBACK_IO {
+            // It logs an unknown one as an error.
+            continue;
+        }
         let mut flags = 0;
         // SAFETY: `flags` is a place for the answer.
-        let status = unsafe { get(*bit, &mut flags) };
-        let names: Vec<_> = named_bits(flags, &nvidia::ROUTES).collect();
-        (status.err == 0 && !names.is_empty()).then(|| format!("{target}: {}", names.join(", ")))
-    };
-    nvidia::TARGETS.iter().filter_map(routes).collect()
+        let answered =
+            api.get_p2p_flags.is_some_and(|get| unsafe { get(bit, &mut flags) }.err == 0);
+        let routes = named_bits(if answered { flags } else { 0 }, &nvidia::ROUTES);
+        let (names, mechanisms): (Vec<_>, Vec<_>) = routes.unzip();
+        words.extend((!names.is_empty()).then(|| format!("{target}: {}", names.join(", "))));
+        offered.extend(mechanisms);
+    }
+    (words, offered)
 }
 
 /// The process-wide state of the driver.
@@ -154,9 +165,12 @@ struct Registry {
     driver: Weak<Driver>,
     /// From opening until the last share has closed it.
     open: bool,
+    /// Why the last opening failed.
+    refused: Option<CuFileError>,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { driver: Weak::new(), open: false });
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { driver: Weak::new(), open: false, refused: None });
 static CLOSED: Condvar = Condvar::new();
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -193,7 +207,9 @@ impl Driver {
             }
             registry = CLOSED.wait(registry).unwrap_or_else(PoisonError::into_inner);
         }
-        let driver = Arc::new(Self::open_now(api, settings)?);
+        let opened = Self::open_now(api, settings);
+        registry.refused = opened.as_ref().err().cloned();
+        let driver = Arc::new(opened?);
         registry.driver = Arc::downgrade(&driver);
         registry.open = true;
         Ok(driver)
@@ -204,16 +220,36 @@ impl Driver {
         registry().driver.upgrade()
     }
 
+    /// The driver of the run, or one with default settings if the run has not opened any.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open). If the run's opening failed, with that error: another driver
+    /// would move bytes under settings that the run forbids.
+    pub(crate) fn of_run() -> Result<Arc<Self>, CuFileError> {
+        let registry = registry();
+        match (registry.driver.upgrade(), registry.refused.clone()) {
+            (Some(driver), _) => Ok(driver),
+            (None, Some(refused)) => Err(refused),
+            (None, None) => {
+                drop(registry);
+                Self::open(&Settings::default())
+            }
+        }
+    }
+
     /// Applies the settings required before opening, opens, and starts counting.
     fn open_now(api: &'static Api, settings: &Settings) -> Result<Self, CuFileError> {
         if settings.forbid_fallback {
             forbid_fallback(api)?;
         }
+        let opening = enter(Hang::Driver);
         let switch = Switch::before_opening(api, settings.statistics);
         // SAFETY: no arguments; the registry's lock keeps other threads from opening or closing.
         check("cuFileDriverOpen", unsafe { (api.driver_open)() })?;
         switch.opened();
-        let said = Said::ask(api);
+        let (routes, offered) = ask_routes(api);
+        let said = Said::ask(api, routes);
+        drop(opening);
         // The kernel's list of symbols is read in a tenth of a second: here, where no transfer is
         // measured.
         let p2pdma = said.parameters.flag("use_pci_p2pdma");
@@ -222,7 +258,9 @@ impl Driver {
             settings: settings.clone(),
             switch,
             tallies: Tallies::default(),
-            no_p2pdma: no_p2pdma(api.version(), p2pdma),
+            no_p2pdma: no_p2pdma(&Root::system(), api.version(), p2pdma),
+            offered,
+            lacks_p2pdma: lacks_p2pdma().filter(|_| api.version().has_p2pdma()),
             said,
         };
         // Libraries before 1.14 only read the environment, which must have been set in time.
@@ -245,7 +283,7 @@ impl Driver {
     /// Closes the library's driver, which ends its counting.
     fn close(&self) {
         self.switch.before_closing();
-        let _call = releasing();
+        let _call = enter(Hang::Release);
         // SAFETY: opened once by this value; every registration held a share of it, so none is
         // left. A failure cannot be handled.
         unsafe { (self.api.driver_close)() };

@@ -3,7 +3,7 @@
 use super::nvidia;
 use super::sys::CUfileError_t;
 use crate::cuda::{NO_FABRIC, SYSTEM_NOT_READY};
-use crate::error::TransferError;
+use crate::error::{TransferError, is_lost};
 
 /// Why cuFile cannot be used, or how a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +57,12 @@ impl CuFileError {
         }
     }
 
+    /// Whether libcufile may have hidden the reason: in its compatibility mode it returns -1 with an
+    /// errno of 1 for any error of reads, of writes 1 or 5, and batches have one code for all.
+    pub(crate) fn hides_the_reason(&self) -> bool {
+        matches!(self, Self::Call { code: -1 | -5 | 5044, .. })
+    }
+
     pub(super) fn unusable(reason: impl Into<String>, remedy: &'static str) -> Self {
         Self::Unusable { reason: reason.into(), remedy }
     }
@@ -74,12 +80,14 @@ impl From<CuFileError> for TransferError {
     fn from(error: CuFileError) -> Self {
         let remedy = error.remedy();
         match error {
-            CuFileError::Call { call, code, cuda_code } if !is_set_up(call) => {
+            CuFileError::Call { call, code, cuda_code }
+                if !is_set_up(call) || is_lost(cuda_code) =>
+            {
                 let text = described(call, code, cuda_code);
                 let explanation = format!("{text}; {remedy}");
-                Self::CuFile { call: call.to_string(), code, cuda_code, explanation }
+                Self::Gpu { call: call.to_string(), code, cuda_code, explanation }
             }
-            CuFileError::NoProgress { call, .. } => Self::CuFile {
+            CuFileError::NoProgress { call, .. } => Self::Gpu {
                 call: call.to_string(),
                 code: 0,
                 cuda_code: 0,
@@ -140,6 +148,7 @@ const BASE: i32 = 5000;
 fn described(call: &str, code: i32, cuda_code: i32) -> String {
     let mut text = match nvidia::meaning(call, code) {
         Some((name, text)) => format!("{code} {name}: {text}"),
+        None if code == -1 => "errno 1, which libcufile returns for any error".to_string(),
         None if (-4095..0).contains(&code) => {
             format!("errno {}: {}", -code, std::io::Error::from_raw_os_error(-code))
         }

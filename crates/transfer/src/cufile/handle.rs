@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use stormlp_core::operation::Direction;
@@ -11,7 +12,10 @@ use stormlp_core::operation::Direction;
 use super::driver::Driver;
 use super::error::{CuFileError, check, check_transfer};
 use super::sys;
-use super::watchdog::releasing;
+use crate::error::TransferError;
+use crate::region::Region;
+use crate::transfer::Transfer;
+use crate::watchdog::{Hang, enter};
 
 /// A registered file; deregistered, then closed, when dropped.
 #[derive(Debug)]
@@ -72,17 +76,12 @@ impl FileHandle {
     ) -> Result<usize, CuFileError> {
         let (file_at, base_at) = (signed(file_offset), signed(base_offset as u64));
         let api = self.driver.api();
-        // SAFETY: the handle is registered; the caller vouches for the memory.
-        let (call, returned) = unsafe {
-            match direction {
-                Direction::Read => {
-                    ("cuFileRead", (api.read)(self.raw, base, len, file_at, base_at))
-                }
-                Direction::Write => {
-                    ("cuFileWrite", (api.write)(self.raw, base, len, file_at, base_at))
-                }
-            }
+        let (call, moves) = match direction {
+            Direction::Read => ("cuFileRead", api.read),
+            Direction::Write => ("cuFileWrite", api.write),
         };
+        // SAFETY: the handle is registered; the caller vouches for the memory.
+        let returned = unsafe { moves(self.raw, base, len, file_at, base_at) };
         check_transfer(call, returned, || {
             std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
         })
@@ -90,6 +89,32 @@ impl FileHandle {
 }
 
 impl FileHandle {
+    /// Has the kernel move the bytes of a transfer that failed for a reason that libcufile may have
+    /// hidden; a write writes what the transfer was to write.
+    ///
+    /// # Errors
+    /// The kernel's, if it names one about the storage.
+    pub(crate) fn ask(&self, transfer: &Transfer) -> Result<(), TransferError> {
+        let Transfer { place, slot } = transfer;
+        // Whole blocks, as the file may be open for direct transfers.
+        let start = place.offset - place.offset % 4096;
+        let len = ((place.offset - start) as usize + place.len).next_multiple_of(4096);
+        let mut region = Region::new(len)?;
+        let mut bytes = region.carve(len, 4096).expect("the region has that many bytes");
+        let (action, asked) = match place.direction {
+            Direction::Read => ("the read", self.file.read_exact_at(&mut bytes, start)),
+            Direction::Write => {
+                slot.copy_out(&mut bytes[..place.len])?;
+                ("the write", self.file.write_all_at(&bytes[..place.len], place.offset))
+            }
+        };
+        match asked {
+            // The end of the file, or the form of the question.
+            Err(error) if matches!(error.raw_os_error(), None | Some(libc::EINVAL)) => Ok(()),
+            asked => asked.map_err(TransferError::io(action)),
+        }
+    }
+
     /// Whether the file (or block device) has no bytes at `offset` and beyond; if unknown, it is
     /// assumed to end there.
     pub(crate) fn ends_by(&self, offset: u64) -> bool {
@@ -100,7 +125,7 @@ impl FileHandle {
 
 impl Drop for FileHandle {
     fn drop(&mut self) {
-        let _call = releasing();
+        let _call = enter(Hang::Release);
         // SAFETY: registered once, deregistered once; transfers borrow `self`, so none is under
         // way. The file is closed afterwards, with the fields.
         unsafe { (self.driver.api().handle_deregister)(self.raw) };

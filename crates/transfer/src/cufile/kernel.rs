@@ -105,11 +105,7 @@ fn counts(text: &str) -> Option<NvfsCounts> {
 
 /// Why no transfer can have used PCI peer-to-peer DMA; `None` if that is not certain.
 /// `switched_on` is the library's setting `use_pci_p2pdma`.
-pub(crate) fn no_p2pdma(version: LibraryVersion, switched_on: Option<bool>) -> Option<String> {
-    no_p2pdma_below(&Root::system(), version, switched_on)
-}
-
-fn no_p2pdma_below(
+pub(super) fn no_p2pdma(
     root: &Root,
     version: LibraryVersion,
     switched_on: Option<bool>,
@@ -123,7 +119,8 @@ fn no_p2pdma_below(
     if platform::kernel_p2pdma(root) == Fact::Known(false) {
         return Some("the kernel has no p2pdma_pgmap_ops".to_string());
     }
-    let gpus = gpu::devices(root);
+    // On Grace the CPU reaches the GPU's memory through C2C, without p2pmem.
+    let gpus = if cfg!(target_arch = "aarch64") { Fact::unknown("") } else { gpu::devices(root) };
     let none_offers = gpus.known().is_some_and(|gpus| {
         !gpus.is_empty() && gpus.iter().all(|gpu| !gpu::may_offer_memory(root, gpu))
     });
@@ -189,7 +186,7 @@ mod tests {
         let (_with, with) = kernel("0 d p2pdma_pgmap_ops\n");
         let (_without, without) = kernel("0 T start_kernel\n");
         let (_unknown, unknown) = machine(&[]);
-        let certain = |root, number, on| no_p2pdma_below(root, version(number), on).is_some();
+        let certain = |root, number, on| no_p2pdma(root, version(number), on).is_some();
         assert!(certain(&with, 1120, None), "the library is too old");
         assert!(certain(&with, 1140, Some(false)), "it is off");
         assert!(!certain(&with, 1140, Some(true)));

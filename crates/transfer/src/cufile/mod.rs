@@ -9,6 +9,7 @@
 mod batch;
 mod buffer;
 mod candidates;
+mod config;
 mod count;
 mod driver;
 mod error;
@@ -24,7 +25,6 @@ mod stream;
 mod sys;
 mod tally;
 mod version;
-mod watchdog;
 
 pub(crate) use batch::{Batch, BatchEntry};
 pub(crate) use buffer::Registration;
@@ -41,5 +41,3 @@ pub use stats::{RouteCounters, Routes};
 pub(crate) use stream::FileStream;
 pub(crate) use tally::{RouteCounting, Tally};
 pub use version::LibraryVersion;
-pub(crate) use watchdog::WatchedCalls;
-pub use watchdog::{HangHandler, end_process, on_hang, watch_calls};

@@ -7,7 +7,7 @@ use stormlp_core::evidence::Mechanism;
 
 use super::properties::Properties;
 use super::stats::{RawStatistics, RouteCounters, Routes};
-use super::sys::{CUfileError_t, FnGetProperties};
+use super::sys::{CUfileError_t, FnOf};
 use super::version::LibraryVersion;
 
 /// The library's files as the loader knows them, the runtime package's first.
@@ -66,7 +66,7 @@ struct CUfileDrvProps_t {
 ///
 /// # Safety
 /// `get` must be libcufile's function, and its driver open.
-pub(super) unsafe fn properties(get: FnGetProperties) -> (CUfileError_t, Properties) {
+pub(super) unsafe fn properties(get: FnOf) -> (CUfileError_t, Properties) {
     let mut raw = CUfileDrvProps_t::default();
     // SAFETY: `raw` is a place for the structure; the caller vouches for the function.
     let status = unsafe { get((&raw mut raw).cast()) };
@@ -114,12 +114,19 @@ pub(super) const TARGETS: [(i32, &str); 13] = [
     (13, "virtiofs"),
     (14, "panfs"),
 ];
+/// The last one up to 1.18.
+pub(super) const LAST_TARGET: i32 = 13;
 /// Bits of the feature flags.
 const FEATURES: [(i32, &str); 5] =
     [(0, "dynamic routing"), (1, "batch"), (2, "streams"), (3, "parallel io"), (4, "p2pdma")];
 /// Bits of the routes to a target.
-pub(super) const ROUTES: [(i32, &str); 5] =
-    [(0, "p2pdma"), (1, "nvfs"), (2, "dmabuf"), (3, "c2c"), (4, "nvidia-peermem")];
+pub(super) const ROUTES: [(i32, (&str, Mechanism)); 5] = [
+    (0, ("p2pdma", Mechanism::P2pdma)),
+    (1, ("nvfs", Mechanism::NvidiaFs)),
+    (2, ("dmabuf", Mechanism::Dmabuf)),
+    (3, ("c2c", Mechanism::C2c)),
+    (4, ("nvidia-peermem", Mechanism::NvidiaPeermem)),
+];
 
 /// Number of GPUs in level 3 of the statistics.
 const MAX_GPUS: usize = 16;
@@ -141,6 +148,7 @@ mod level_1 {
 
 /// Word offsets in one GPU's part: reads first, writes 13 words later.
 mod gpu {
+    pub(super) const ALL_READS: usize = 6;
     pub(super) const P2P_READS: usize = 7;
     pub(super) const NVFS_READS: usize = 8;
     pub(super) const POSIX_READS: usize = 9;
@@ -148,8 +156,9 @@ mod gpu {
 }
 
 /// Level 3 counts for each GPU the transfers over PCI peer-to-peer DMA, through nvidia-fs and
-/// through POSIX calls; level 1 inside it counts all reads, writes and batch entries. The structure
-/// grew with fields for vectored calls, in 1.19.
+/// through POSIX calls, and all; level 1 inside it counts all reads, writes and batch entries. The
+/// structure grew with fields for vectored calls, in 1.19. Version 1.15 counts reads and writes of
+/// host memory twice.
 pub(super) fn statistics(raw: &RawStatistics, version: LibraryVersion) -> Option<RouteCounters> {
     let words = raw.words();
     let level_1_words = if version.counts_vectored() { 78 } else { 64 };
@@ -169,14 +178,18 @@ pub(super) fn statistics(raw: &RawStatistics, version: LibraryVersion) -> Option
         |p2pdma, nvidia_fs| [(Mechanism::P2pdma, p2pdma), (Mechanism::NvidiaFs, nvidia_fs)].into();
     // The documentation calls POSIX calls and Linux AIO compatibility mode, and does not say which
     // way io_uring moves entries.
+    let of_host = if version.number() == 1150 { 2 } else { 1 };
+    let (p2p, nvfs, posix) = (sum(gpu::P2P_READS), sum(gpu::NVFS_READS), sum(gpu::POSIX_READS));
     let batch_posix = [level_1::BATCH_POSIX_ENQUEUED, level_1::BATCH_AIO];
     Some(RouteCounters {
-        reads: words[level_1::READS],
-        writes: words[level_1::WRITES],
+        reads: words[level_1::READS] / of_host,
+        writes: words[level_1::WRITES] / of_host,
         transfers: Routes {
-            direct: direct(sum(gpu::P2P_READS), sum(gpu::NVFS_READS)),
-            fallback: sum(gpu::POSIX_READS),
-            unassigned: 0,
+            direct: direct(p2p, nvfs),
+            fallback: posix,
+            unassigned: [p2p, nvfs, posix]
+                .iter()
+                .fold(sum(gpu::ALL_READS), |left, counted| left.saturating_sub(*counted)),
         },
         batches: Routes {
             direct: direct(words[level_1::BATCH_P2P], words[level_1::BATCH_NVFS]),
@@ -211,8 +224,8 @@ pub(super) fn remedy(call: &str, code: i32) -> &'static str {
             "check the syntax of cufile.json (CUFILE_ENV_PATH_JSON, else /etc/cufile.json)"
         }
         5027 | 5030 if call == REGISTER && Path::new("/run/udev/data").is_dir() => {
-            "use a folder on ext4 or xfs, or on tmpfs or overlay with libcufile 1.16 or newer, and no \
-             other"
+            "use a file system that libcufile takes, such as ext4 or xfs on a drive without LVM or a RAID \
+             other than 0, or with libcufile 1.16 or newer tmpfs or overlay"
         }
         5027 | 5030 if call == REGISTER => {
             "in a container add `-v /run/udev:/run/udev:ro`; libcufile looks up the file system in \
@@ -220,8 +233,9 @@ pub(super) fn remedy(call: &str, code: i32) -> &'static str {
              overlay from 1.16 on"
         }
         5001 | 5010 | 5033 | 5048 => {
-            "load the nvidia-fs driver (`modprobe nvidia-fs`) or enable PCI P2PDMA; or let cuFile \
-             use its POSIX compatibility mode, which --require gds, allow_compat_mode in \
+            "load the nvidia-fs driver (`modprobe nvidia-fs`) or enable PCI P2PDMA (for local NVMe \
+             drives properties.use_pci_p2pdma and block.nvme.use_pci_p2pdma in cufile.json); or let \
+             cuFile use its POSIX compatibility mode, which --require gds, allow_compat_mode in \
              cufile.json or CUFILE_ALLOW_COMPAT_MODE forbids"
         }
         5007 | 5009 | 5029 => "check the GPU with `nvidia-smi` and `stormlp doctor`",
@@ -354,7 +368,8 @@ mod tests {
         (words[44], words[46]) = (8, 5);
         let gpus_at = level_1_words + 64;
         words[gpus_at] = 0xdead_beef_0000_0000 | gpus;
-        for (gpu, word, value) in [(0, 7, 1), (1, 8, 2), (1, 9, 3), (1, 20, 10), (15, 22, 40)] {
+        let numbers = [(0, 7, 1), (1, 6, 60), (1, 8, 2), (1, 9, 3), (1, 20, 10), (15, 22, 40)];
+        for (gpu, word, value) in numbers {
             words[gpus_at + 1 + gpu * 31 + word] = value;
         }
         statistics(&raw, version)
@@ -369,9 +384,10 @@ mod tests {
     fn counters_are_read_from_either_layout() {
         for number in [1150, 1190] {
             let counters = counters(LibraryVersion::from_number(number), 2).unwrap();
-            assert_eq!((counters.reads, counters.writes), (5, 3));
+            let of_host = if number == 1150 { (2, 1) } else { (5, 3) };
+            assert_eq!((counters.reads, counters.writes), of_host);
             let direct = [(Mechanism::P2pdma, 11), (Mechanism::NvidiaFs, 2)].into();
-            let transfers = Routes { direct, fallback: 43, unassigned: 0 };
+            let transfers = Routes { direct, fallback: 43, unassigned: 4 };
             assert_eq!(counters.transfers, transfers);
             assert_eq!((counters.batches.fallback, counters.batches.unassigned), (8, 5));
         }

@@ -3,7 +3,9 @@
 //! A vendor's structure may grow between versions, so it is read as words from a buffer larger than
 //! any known layout.
 
-use stormlp_core::evidence::OperationsBy;
+use std::collections::BTreeSet;
+
+use stormlp_core::evidence::{Mechanism, OperationsBy};
 use stormlp_core::path::PathKind;
 
 /// Buffer size for the statistics; the newest known layout has 5112 bytes.
@@ -77,8 +79,9 @@ pub struct RouteCounters {
 
 impl RouteCounters {
     /// The counts relevant to `kind`, with buffers possibly in host memory: batches have separate
-    /// counters.
-    pub fn of(&self, kind: PathKind, on_host: bool) -> Routes {
+    /// counters. Transfers that no counter has used the mechanism of `offered` that has none, if it
+    /// is the only one.
+    pub fn of(&self, kind: PathKind, on_host: bool, offered: &BTreeSet<Mechanism>) -> Routes {
         if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
             return self.batches.clone();
         }
@@ -86,7 +89,12 @@ impl RouteCounters {
         if on_host {
             // No GPU is involved, so the per-GPU counters do not change. All of cuFile's transfers
             // used POSIX calls: the direct routes end in GPU memory.
+            routes.unassigned = 0;
             routes.fallback = (self.reads + self.writes).saturating_sub(routes.all_direct());
+        }
+        let uncounted = Vec::from_iter(offered.iter().filter(|by| !routes.direct.contains_key(by)));
+        if let ([only], 1..) = (&*uncounted, routes.unassigned) {
+            routes.direct.insert(**only, std::mem::take(&mut routes.unassigned));
         }
         routes
     }
@@ -105,8 +113,6 @@ impl RouteCounters {
 
 #[cfg(test)]
 mod tests {
-    use stormlp_core::evidence::Mechanism;
-
     use super::*;
 
     #[test]

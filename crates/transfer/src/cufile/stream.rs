@@ -13,7 +13,7 @@ use super::driver::Driver;
 use super::error::{CuFileError, check, check_transfer};
 use super::handle::{FileHandle, signed};
 use super::sys;
-use super::watchdog::releasing;
+use crate::watchdog::{Hang, enter};
 
 /// Every argument is fixed at submission.
 const FIXED_ARGUMENTS: u32 = 1 | 2 | 4;
@@ -106,13 +106,9 @@ impl FileStream {
         check(call, status)
     }
 
-    /// Whether the library has written the result of the last transfer. The stream may not have
+    /// The result of the last transfer, 0 until the library has written it. The stream may not have
     /// reached its end yet; and a transfer of 0 bytes never shows it.
-    pub(crate) fn shows_its_end(&self) -> bool {
-        self.moved() != 0
-    }
-
-    fn moved(&self) -> isize {
+    pub(crate) fn moved(&self) -> isize {
         // SAFETY: the box lives as long as `self`, and this field is an atomic, which the library
         // writes as one word.
         unsafe { &(*self.arguments).moved }.load(Ordering::Acquire)
@@ -134,7 +130,7 @@ impl FileStream {
 
 impl Drop for FileStream {
     fn drop(&mut self) {
-        let _call = releasing();
+        let _call = enter(Hang::Release);
         // SAFETY: registered once; the owner has synchronised the stream and destroys it later.
         unsafe { (self.driver.api().stream_deregister)(self.raw) };
         // SAFETY: from `Box::into_raw` in `register`, and the stream no longer refers to it.

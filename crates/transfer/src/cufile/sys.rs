@@ -74,16 +74,17 @@ pub(crate) struct CUfileIOEvents_t {
 
 pub(crate) type FnStatus = unsafe extern "C" fn() -> CUfileError_t;
 pub(crate) type FnGetVersion = unsafe extern "C" fn(*mut c_int) -> CUfileError_t;
-pub(crate) type FnGetProperties = unsafe extern "C" fn(*mut c_void) -> CUfileError_t;
+/// A call with one pointer: to a batch, a stream, or a place for an answer.
+pub(crate) type FnOf = unsafe extern "C" fn(*mut c_void) -> CUfileError_t;
+/// A call that releases a file or a batch.
+pub(crate) type FnRelease = unsafe extern "C" fn(*mut c_void);
 pub(crate) type FnHandleRegister =
     unsafe extern "C" fn(*mut CUfileHandle_t, *mut CUfileDescr_t) -> CUfileError_t;
-pub(crate) type FnHandleDeregister = unsafe extern "C" fn(CUfileHandle_t);
 pub(crate) type FnBufRegister = unsafe extern "C" fn(*const c_void, usize, c_int) -> CUfileError_t;
 pub(crate) type FnBufDeregister = unsafe extern "C" fn(*const c_void) -> CUfileError_t;
-pub(crate) type FnRead =
+/// Of a write C's memory is constant.
+pub(crate) type FnMove =
     unsafe extern "C" fn(CUfileHandle_t, *mut c_void, usize, i64, i64) -> isize;
-pub(crate) type FnWrite =
-    unsafe extern "C" fn(CUfileHandle_t, *const c_void, usize, i64, i64) -> isize;
 pub(crate) type FnBatchSetUp =
     unsafe extern "C" fn(*mut CUfileBatchHandle_t, c_uint) -> CUfileError_t;
 pub(crate) type FnBatchSubmit = unsafe extern "C" fn(
@@ -99,10 +100,7 @@ pub(crate) type FnBatchGetStatus = unsafe extern "C" fn(
     *mut CUfileIOEvents_t,
     *mut libc::timespec,
 ) -> CUfileError_t;
-pub(crate) type FnBatchCancel = unsafe extern "C" fn(CUfileBatchHandle_t) -> CUfileError_t;
-pub(crate) type FnBatchDestroy = unsafe extern "C" fn(CUfileBatchHandle_t);
 pub(crate) type FnStreamRegister = unsafe extern "C" fn(CUstream, c_uint) -> CUfileError_t;
-pub(crate) type FnStreamDeregister = unsafe extern "C" fn(CUstream) -> CUfileError_t;
 pub(crate) type FnAsync = unsafe extern "C" fn(
     CUfileHandle_t,
     *mut c_void,
@@ -117,7 +115,6 @@ pub(crate) type FnGetBool = unsafe extern "C" fn(c_int, *mut u8) -> CUfileError_
 pub(crate) type FnGetSize = unsafe extern "C" fn(c_int, *mut usize) -> CUfileError_t;
 pub(crate) type FnGetSlabs = unsafe extern "C" fn(*mut usize, *mut usize, c_int) -> CUfileError_t;
 pub(crate) type FnSetStatsLevel = unsafe extern "C" fn(c_int) -> CUfileError_t;
-pub(crate) type FnGetStats = unsafe extern "C" fn(*mut c_void) -> CUfileError_t;
 pub(crate) type FnGetP2pFlags = unsafe extern "C" fn(c_int, *mut c_uint) -> CUfileError_t;
 
 #[cfg(test)]

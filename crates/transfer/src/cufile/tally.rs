@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::count::{Before, PathCounts, PathSums, Transferred};
+use super::count::{Before, Books, PathCount, PathCounts, Transferred};
 use super::driver::Driver;
 use super::kernel::NvidiaFsCounts;
 
@@ -36,26 +36,31 @@ impl Tally {
     /// Counts a submitted transfer of `bytes`.
     #[inline]
     pub(crate) fn begin(&self, bytes: usize) {
-        self.counts.begun.add(bytes);
+        self.counts.add(PathCount::Begun, bytes);
     }
 
     /// Counts a transfer of `bytes` that is unaffected by forbidding compatibility mode.
     #[inline]
     pub(crate) fn note_unbound(&self, bytes: usize) {
-        self.counts.unbound.add(bytes);
+        self.counts.add(PathCount::Unbound, bytes);
+    }
+
+    /// Counts a transfer of which blocking calls move the last `bytes`.
+    pub(crate) fn note_continued(&self, bytes: usize) {
+        self.counts.add(PathCount::Continued, bytes);
     }
 
     /// Counts a transfer that moved `bytes`; one that moved none is ignored.
     #[inline]
     pub(crate) fn end(&self, bytes: usize) {
         if bytes > 0 {
-            self.counts.moved.add(bytes);
+            self.counts.add(PathCount::Moved, bytes);
         }
     }
 
     /// The number of successful transfers of this path.
     pub(crate) fn operations(&self) -> u64 {
-        self.counts.moved.read().operations
+        self.counts.read()[PathCount::Moved as usize].operations
     }
 
     /// The baseline of this path and its concurrent paths.
@@ -63,33 +68,39 @@ impl Tally {
         &self.before
     }
 
-    /// The counts of all paths of the process, including dropped ones.
-    fn sums(&self) -> PathSums {
+    /// The count of all paths of the process, including dropped ones, since the baseline.
+    fn since(&self, count: PathCount) -> Transferred {
         let books = self.driver.tallies().lock();
-        let now: PathSums = books.paths.iter().map(|counts| counts.read()).sum();
-        books.gone + now
+        let mut sums = books.gone;
+        books.paths.iter().for_each(|counts| Books::add_to(&mut sums, counts));
+        sums[count as usize].since(self.before.sums[count as usize])
     }
 
     /// Transfers of all paths of the process since the baseline.
     pub(crate) fn moved(&self) -> Transferred {
-        self.sums().moved.since(self.before.sums.moved)
+        self.since(PathCount::Moved)
     }
 
     /// Transfers that they have started since the baseline.
     pub(crate) fn begun(&self) -> Transferred {
-        self.sums().begun.since(self.before.sums.begun)
+        self.since(PathCount::Begun)
+    }
+
+    /// How many of them blocking calls had to finish.
+    pub(crate) fn continued(&self) -> u64 {
+        self.since(PathCount::Continued).operations
     }
 
     /// Transfers that cuFile may have made by POSIX calls even if compatibility mode is forbidden.
     pub(crate) fn unbound(&self) -> Transferred {
-        self.sums().unbound.since(self.before.sums.unbound)
+        self.since(PathCount::Unbound)
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
         let mut books = self.driver.tallies().lock();
-        books.gone += self.counts.read();
+        Books::add_to(&mut books.gone, &self.counts);
         books.paths.retain(|counts| !Arc::ptr_eq(counts, &self.counts));
     }
 }

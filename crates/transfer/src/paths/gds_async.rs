@@ -128,7 +128,7 @@ impl GdsStreamPath {
         // From the end: a collected entry is replaced by one that has been checked.
         for position in (0..self.started.len()).rev() {
             let lane = &self.lanes[self.started[position]];
-            if lane.file_stream.shows_its_end() {
+            if lane.file_stream.moved() != 0 {
                 found |= self.take_up(position, done)?;
             }
         }

@@ -106,11 +106,6 @@ impl TransferPath for GdsBatchPath {
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
         let transfer = self.common.accept(transfer)?;
-        // The rest of a short write: an entry of a batch cannot begin inside its buffer.
-        if transfer.slot.written() > 0 {
-            self.early.push(self.common.perform(transfer));
-            return Ok(());
-        }
         let index = self.flying.put(transfer)?;
         self.kept.push(index);
         Ok(())

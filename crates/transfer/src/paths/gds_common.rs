@@ -3,23 +3,23 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use stormlp_core::evidence::{Counted, DirectStorage, Evidence, Mechanism};
+use stormlp_core::evidence::{Counted, DirectStorage, Evidence, Mechanism, RouteProof};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
-use super::gds_route::{self, RouteCounts};
+use super::gds_route::{self, Route, RouteCounts, RouteVerdict};
 use super::{DirectWatch, PathSpec};
 use crate::accelerator::device::Accelerator;
 use crate::attached::Attached;
 use crate::cufile::{
     CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters, RouteCounting,
-    Settings, Statistics, Tally, Transferred, WatchedCalls,
+    Statistics, Tally, Transferred,
 };
 use crate::error::TransferError;
-use crate::transfer::AcceleratorBuffer;
 use crate::transfer::FileId;
 use crate::transfer::{Completion, FileRange, Rejected, Transfer};
 use crate::transfer::{Slot, SlotMemory};
+use crate::watchdog::{Hang, WatchedCalls};
 
 /// How many transfers of a path cuFile counts by route, unless its lane ends counting earlier.
 const COUNTED_AT_FIRST: u64 = 64;
@@ -34,6 +34,8 @@ pub(super) struct GdsCommon {
     /// Whether the slots are host memory, which cuFile moves only by POSIX calls.
     on_host: bool,
     direct: DirectWatch,
+    /// The device of the slots.
+    accelerator: Arc<dyn Accelerator>,
     /// The calls that may hang.
     pub(super) calls: WatchedCalls,
     tally: Tally,
@@ -54,23 +56,24 @@ impl GdsCommon {
     /// When there is no usable cuFile, or it rejects the memory.
     pub(super) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         spec.accelerator.bind_thread()?;
-        let calls = WatchedCalls::new(spec.kind);
+        let calls = WatchedCalls::new(Hang::CuFile(spec.kind));
         let setting_up = calls.enter();
-        let driver = match Driver::current() {
-            Some(driver) => driver,
-            None => Driver::open(&Settings::default())?,
-        };
+        let driver = Driver::of_run()?;
         let on_host = spec.accelerator_buffers.iter().any(|buffer| buffer.host().is_some());
-        let buffers = spec.accelerator_buffers.len();
-        let mut memory = Vec::with_capacity(buffers);
-        for (index, buffer) in spec.accelerator_buffers.into_iter().enumerate() {
-            memory.push(SlotMemory::Accelerator(if spec.register_buffers {
-                // On error, the earlier ones are deregistered.
-                let registered = RegisteredMemory::new(&driver, &spec.accelerator, buffer);
-                Box::new(registered.map_err(|error| in_part(error, index, buffers))?)
-            } else {
-                buffer
-            }));
+        let memory = spec.accelerator_buffers.into_iter().map(SlotMemory::Accelerator);
+        let mut slots = Slot::all(memory);
+        let buffers = slots.len();
+        for slot in slots.iter_mut().filter(|_| spec.register_buffers) {
+            // SAFETY: the slot ends the registration before it frees its memory, with the device's
+            // context current, as it is here.
+            let registered =
+                unsafe { Registration::new(Arc::clone(&driver), slot.start(), slot.len()) };
+            // On error, the earlier ones are deregistered.
+            let registration =
+                registered.map_err(|error| in_part(error.into(), slot.index(), buffers))?;
+            let accelerator = Arc::clone(&spec.accelerator);
+            let registration = Some(registration);
+            slot.held = Some(Box::new(Registered { registration, accelerator }));
         }
         drop(setting_up);
         let count = RouteCounting::new(Arc::clone(&driver));
@@ -78,10 +81,11 @@ impl GdsCommon {
         Ok(Self {
             kind: spec.kind,
             files: Attached::with_capacity(spec.max_files),
-            slots: Slot::all(memory),
+            slots,
             registered: spec.register_buffers,
             on_host,
             direct: DirectWatch::default(),
+            accelerator: spec.accelerator,
             calls,
             counted_beforehand: false,
             moved_while_counted: None,
@@ -159,8 +163,8 @@ impl GdsCommon {
         std::mem::forget(std::mem::take(&mut self.files));
     }
 
-    /// Completes a transfer with `result`. A short transfer is continued here, as far as the file
-    /// goes.
+    /// Completes a transfer with `result`. A short transfer is continued here with blocking calls,
+    /// as far as the file goes.
     pub(super) fn finish(
         &mut self,
         transfer: Transfer,
@@ -180,7 +184,29 @@ impl GdsCommon {
         if self.count.is_some() && self.tally.operations() >= COUNTED_AT_FIRST {
             self.end_counting();
         }
-        Completion { slot: transfer.slot, result: result.map_err(TransferError::from) }
+        let result = result.map_err(|error| self.explain(&transfer, error));
+        Completion { slot: transfer.slot, result }
+    }
+
+    /// The failure of a transfer: the GPU's if it is lost, the kernel's where libcufile may have
+    /// hidden the reason, which a dead or full disk tells again.
+    #[cold]
+    fn explain(&self, transfer: &Transfer, error: CuFileError) -> TransferError {
+        if let Err(lost) = self.accelerator.check() {
+            return lost;
+        }
+        let hidden = error.hides_the_reason();
+        let mut told = TransferError::from(error);
+        match self.files.get(transfer.place.file).filter(|_| hidden).map(|it| it.ask(transfer)) {
+            Some(Err(reason)) => reason,
+            Some(Ok(())) => {
+                if let TransferError::Gpu { explanation, .. } = &mut told {
+                    explanation.push_str("; the kernel moved the same bytes without an error");
+                }
+                told
+            }
+            None => told,
+        }
     }
 
     /// Executes a transfer that [`Self::accept`] has accepted, with blocking calls.
@@ -202,11 +228,21 @@ impl GdsCommon {
     fn go_on(&self, transfer: &Transfer, mut moved: usize) -> Result<usize, CuFileError> {
         let Transfer { place, slot } = transfer;
         let file = self.attached(place);
-        while moved < place.len {
+        let goes_on = |moved: usize| {
+            let is_read = place.direction == Direction::Read;
+            moved < place.len && !(is_read && file.ends_by(place.offset + moved as u64))
+        };
+        if !goes_on(moved) {
+            return Ok(moved);
+        }
+        if moved == 0 {
+            return Err(self.no_progress(place, moved));
+        }
+        if self.kind != PathKind::Gds {
+            self.tally.note_continued(place.len - moved);
+        }
+        while goes_on(moved) {
             let offset = place.offset + moved as u64;
-            if place.direction == Direction::Read && file.ends_by(offset) {
-                break;
-            }
             let left = place.len - moved;
             let at = slot.written() + moved;
             self.begin(slot.start().addr() + at, offset, left);
@@ -215,12 +251,24 @@ impl GdsCommon {
             // context is current on this thread.
             let more = unsafe { file.transfer(place.direction, slot.start(), at, left, offset) }?;
             if more == 0 {
-                return Err(no_progress(place, moved));
+                return Err(self.no_progress(place, moved));
             }
             self.tally.end(more);
             moved += more;
         }
         Ok(moved)
+    }
+
+    /// The error for a transfer that stopped before its end.
+    fn no_progress(&self, place: &FileRange, moved: usize) -> CuFileError {
+        let call = match (self.kind, place.direction) {
+            (PathKind::GdsAsync, _) if moved == 0 => "a stream transfer",
+            (PathKind::GdsBatch | PathKind::GdsBatchStream, _) if moved == 0 => "a batch entry",
+            (_, Direction::Read) => "cuFileRead",
+            (_, Direction::Write) => "cuFileWrite",
+        };
+        let FileRange { len, offset, .. } = *place;
+        CuFileError::NoProgress { call, moved, len, offset }
     }
 
     /// Ends the counting behind the route evidence: no transfer is in flight, and subsequent
@@ -246,6 +294,15 @@ impl GdsCommon {
         }
     }
 
+    /// A verdict in words; of a fallback also the switches that are off.
+    fn summary(&self, verdict: &RouteVerdict) -> String {
+        let fell_back = verdict.route != Route::Direct && verdict.proof != RouteProof::None;
+        match &self.driver.lacks_p2pdma {
+            Some(lacks) if fell_back && !self.on_host => format!("{}; {lacks}", verdict.summary),
+            _ => verdict.summary.clone(),
+        }
+    }
+
     /// The routes that ran since this path and its sibling paths were built. cuFile counts for the
     /// whole process, so the counts include the paths of other threads.
     pub(super) fn evidence(&self) -> Evidence {
@@ -258,7 +315,8 @@ impl GdsCommon {
         let counted = self.counted(counters.as_ref());
         let properties = self.driver.properties().ok();
         let fallback_allowed = self.driver.fallback_allowed();
-        let operations = counters.map(|counters| counters.of(self.kind, self.on_host));
+        let operations =
+            counters.map(|counters| counters.of(self.kind, self.on_host, &self.driver.offered));
         let verdict = gds_route::judge(&RouteCounts {
             on_host: self.on_host,
             fallback_allowed,
@@ -271,6 +329,7 @@ impl GdsCommon {
             begun,
             unbound: self.tally.unbound().operations,
             no_p2pdma: self.driver.no_p2pdma(),
+            offered: &self.driver.offered,
             has_direct_targets: properties.is_none_or(|known| known.has_direct_targets),
             has_targets_of_their_own: properties.is_none_or(|known| known.has_uncounted_targets),
         });
@@ -281,7 +340,7 @@ impl GdsCommon {
         words.push(format!("buffers registered {}", self.registered));
         Evidence {
             effective_path: verdict.route.effective(self.kind),
-            summary: verdict.summary,
+            summary: self.summary(&verdict),
             direct_io,
             direct_storage: Some(DirectStorage {
                 library: "libcufile".to_string(),
@@ -292,6 +351,7 @@ impl GdsCommon {
                 kernel_operations: (nvfs.operations().into_iter())
                     .map(|count| (Mechanism::NvidiaFs, count))
                     .collect(),
+                continued_operations: self.tally.continued(),
                 counted,
                 proof: verdict.proof,
                 to_prove: verdict.to_prove,
@@ -325,34 +385,17 @@ pub(super) fn rejected(transfer: Transfer, reason: &'static str) -> Rejected {
     Rejected { slot: transfer.slot, error: TransferError::io("a cuFile transfer")(source) }
 }
 
-/// The error for a transfer that stopped before its end.
-fn no_progress(place: &FileRange, moved: usize) -> CuFileError {
-    CuFileError::NoProgress {
-        call: match place.direction {
-            Direction::Read => "cuFileRead",
-            Direction::Write => "cuFileWrite",
-        },
-        moved,
-        len: place.len,
-        offset: place.offset,
-    }
-}
-
 /// The failure to register buffer `index` of `buffers`, which undoes the earlier registrations.
-fn in_part(error: TransferError, index: usize, buffers: usize) -> TransferError {
-    match error {
-        TransferError::Unavailable { what, reason, remedy } if index > 0 => {
-            TransferError::Unavailable {
-                what,
-                reason: format!(
-                    "{reason} for buffer {} of {buffers}; those before it were deregistered again",
-                    index + 1
-                ),
-                remedy,
-            }
-        }
-        other => other,
+fn in_part(mut error: TransferError, index: usize, buffers: usize) -> TransferError {
+    if let TransferError::Unavailable { reason, .. } = &mut error
+        && index > 0
+    {
+        let nth = index + 1;
+        reason.push_str(&format!(
+            " for buffer {nth} of {buffers}; those before it were deregistered again"
+        ));
     }
+    error
 }
 
 /// The transfers in flight on a path, by slot.
@@ -395,59 +438,17 @@ impl Flying {
     }
 }
 
-/// Accelerator memory that stays registered with cuFile for its lifetime.
-struct RegisteredMemory {
+/// The registration of a slot's memory with cuFile, which the slot holds.
+struct Registered {
     registration: Option<Registration>,
     accelerator: Arc<dyn Accelerator>,
-    memory: Box<dyn AcceleratorBuffer>,
 }
 
-impl RegisteredMemory {
-    /// Registers all of `memory`; the device's context is current on this thread.
-    fn new(
-        driver: &Arc<Driver>,
-        accelerator: &Arc<dyn Accelerator>,
-        memory: Box<dyn AcceleratorBuffer>,
-    ) -> Result<Self, TransferError> {
-        let base = std::ptr::with_exposed_provenance_mut(memory.address());
-        // SAFETY: the memory belongs to the value made here, which ends the registration first when
-        // dropped, with the device's context current.
-        let registration = unsafe { Registration::new(Arc::clone(driver), base, memory.len()) }?;
-        Ok(Self { registration: Some(registration), accelerator: Arc::clone(accelerator), memory })
-    }
-}
-
-impl Drop for RegisteredMemory {
+impl Drop for Registered {
     fn drop(&mut self) {
         // The slot may be dropped on a thread that has never used the device. A failure would show
         // in the next call on the device as well.
         let _ = self.accelerator.bind_thread();
         self.registration = None;
-    }
-}
-
-impl AcceleratorBuffer for RegisteredMemory {
-    fn len(&self) -> usize {
-        self.memory.len()
-    }
-
-    fn address(&self) -> usize {
-        self.memory.address()
-    }
-
-    fn host(&self) -> Option<&[u8]> {
-        self.memory.host()
-    }
-
-    fn host_mut(&mut self) -> Option<&mut [u8]> {
-        self.memory.host_mut()
-    }
-
-    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
-        self.memory.copy_from_host(source)
-    }
-
-    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
-        self.memory.copy_to_host(target)
     }
 }

@@ -5,7 +5,9 @@
 //! forbidden compatibility mode; the absence of any other route on this machine. A route that none
 //! of them shows is unproven, which is not the same as a fallback.
 
-use stormlp_core::evidence::{Counted, RouteProof};
+use std::collections::BTreeSet;
+
+use stormlp_core::evidence::{Counted, Mechanism, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::counted;
 
@@ -40,6 +42,8 @@ pub(super) struct RouteCounts<'a> {
     pub(super) unbound: u64,
     /// Why none of it used peer-to-peer DMA, if that is certain.
     pub(super) no_p2pdma: Option<&'a str>,
+    /// The mechanisms that cuFile offers for any kind of storage, as far as it says.
+    pub(super) offered: &'a BTreeSet<Mechanism>,
     /// Whether cuFile lists storage with a direct route.
     pub(super) has_direct_targets: bool,
     /// Whether it lists storage with a route that nvidia-fs does not count.
@@ -169,7 +173,8 @@ fn by_nvidia_fs(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     }
     // Another direct route may have carried the rest.
     let why_not = seen.no_p2pdma?;
-    if seen.has_targets_of_their_own {
+    let is_counted = |by| matches!(by, Mechanism::P2pdma | Mechanism::NvidiaFs);
+    if seen.has_targets_of_their_own || !seen.offered.iter().copied().all(is_counted) {
         return None;
     }
     let route = match counts.operations {
@@ -231,10 +236,13 @@ fn gap_of_the_setting(seen: &RouteCounts<'_>) -> Option<String> {
     })
 }
 
-/// No driver, no peer-to-peer DMA, and cuFile lists no storage with a separate route.
+/// No driver, no peer-to-peer DMA, and cuFile offers no route at all.
 fn by_elimination(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let why_not = seen.no_p2pdma?;
-    let nothing_else = seen.nvfs == NvidiaFsCounts::Absent && !seen.has_direct_targets;
+    let nothing_else = seen.nvfs == NvidiaFsCounts::Absent
+        && !seen.has_direct_targets
+        && seen.offered.is_empty()
+        && seen.operations.is_none_or(|operations| operations.unassigned == 0);
     nothing_else.then(|| {
         let why = format!(
             "by elimination, since nvidia-fs is not loaded, {why_not}, and cuFile names \
@@ -248,7 +256,7 @@ fn by_elimination(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
 fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
     let counters = match (seen.operations, seen.can_count) {
         (Some(Routes { unassigned: 1.., .. }), _) => {
-            "cuFile counted transfers by io_uring, which its documentation assigns to no route"
+            "cuFile counted transfers that its documentation assigns to no route"
         }
         (Some(_), _) => "cuFile's route counters stayed at zero",
         (None, true) => "cuFile's route counters are off",

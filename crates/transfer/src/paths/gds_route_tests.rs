@@ -10,6 +10,8 @@ use stormlp_core::evidence::OperationsBy;
 /// One hundred transfers of 1 MiB.
 const HUNDRED: Transferred = Transferred { operations: 100, bytes: 100 << 20 };
 
+static NONE: BTreeSet<Mechanism> = BTreeSet::new();
+
 /// Transfers to a GPU without any evidence.
 fn nothing() -> RouteCounts<'static> {
     RouteCounts {
@@ -24,6 +26,7 @@ fn nothing() -> RouteCounts<'static> {
         begun: HUNDRED,
         unbound: 0,
         no_p2pdma: None,
+        offered: &NONE,
         has_direct_targets: true,
         has_targets_of_their_own: false,
     }
@@ -62,11 +65,38 @@ fn a_fallback_is_never_named_after_the_requested_path() {
 }
 
 #[test]
+fn transfers_that_no_counter_has_are_of_the_only_other_route() {
+    let of = |offered: &[Mechanism], posix, unassigned| {
+        let offered = BTreeSet::from_iter(offered.iter().copied());
+        let transfers = Routes { direct: direct(0, 0), fallback: posix, unassigned };
+        let counters = RouteCounters { transfers, ..RouteCounters::default() };
+        let operations = counters.of(PathKind::Gds, false, &offered);
+        let seen =
+            RouteCounts { operations: Some(&operations), offered: &offered, ..counted(0, 0, 0) };
+        judge(&RouteCounts { no_p2pdma: Some("there is none"), has_direct_targets: false, ..seen })
+    };
+    use Mechanism::{C2c, Dmabuf, NvidiaFs, NvidiaPeermem};
+    // As on Grace, and on a file system with RDMA.
+    let by_c2c = of(&[C2c, NvidiaFs], 0, 100);
+    assert_eq!((by_c2c.route, by_c2c.proof), (Route::Direct, RouteProof::Counters));
+    assert!(by_c2c.summary.contains("100 C2C and 0 POSIX"), "{}", by_c2c.summary);
+    assert_eq!(of(&[Dmabuf], 0, 100).route, Route::Direct);
+    assert_eq!(of(&[Dmabuf], 60, 40).route, Route::Mixed);
+    // One of two, or of none that is known.
+    assert_eq!(of(&[Dmabuf, NvidiaPeermem], 0, 100).route, Route::Unknown);
+    assert_eq!(of(&[], 0, 100).route, Route::Unknown);
+    assert_eq!(of(&[], 60, 40).route, Route::NotAllDirect);
+    // A route that is offered was perhaps taken; what is not counted is not ruled out.
+    assert_eq!(of(&[C2c], 0, 0).route, Route::Unknown);
+    assert_eq!(of(&[], 0, 0).route, Route::Posix);
+}
+
+#[test]
 fn io_uring_alone_proves_no_route() {
     let of = |p2p, fallback, unassigned| {
         let batches = Routes { direct: direct(p2p, 0), fallback, unassigned };
         let counters = RouteCounters { batches, ..RouteCounters::default() };
-        let operations = counters.of(PathKind::GdsBatch, false);
+        let operations = counters.of(PathKind::GdsBatch, false, &NONE);
         let moved_while_counted = Transferred { operations: 8, bytes: 8 << 20 };
         judge(&RouteCounts {
             operations: Some(&operations),
@@ -230,17 +260,17 @@ fn batches_are_judged_by_their_own_counters() {
         ..RouteCounters::default()
     };
     for kind in [PathKind::GdsBatch, PathKind::GdsBatchStream] {
-        let batch = counters.of(kind, false);
+        let batch = counters.of(kind, false, &NONE);
         assert_eq!((batch.direct, batch.fallback), (direct(4, 0), 0));
     }
-    let blocking = counters.of(PathKind::Gds, false);
+    let blocking = counters.of(PathKind::Gds, false, &NONE);
     assert_eq!((blocking.direct, blocking.fallback), (OperationsBy::new(), 9));
 }
 
 #[test]
 fn host_memory_counts_as_posix() {
     let counters = RouteCounters { reads: 5, writes: 2, ..RouteCounters::default() };
-    assert_eq!(counters.of(PathKind::Gds, true).fallback, 7);
+    assert_eq!(counters.of(PathKind::Gds, true, &NONE).fallback, 7);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use super::handle::Access;
 use super::reach::{self, Spot};
 use super::services::unless_refused;
 use crate::error::TransferError;
+use crate::watchdog::{Hang, enter};
 use stormlp_core::facts::Identity;
 
 /// The kernel's facts about a name.
@@ -74,6 +75,7 @@ pub(super) fn open(path: &Path, access: Access, direct: bool) -> Result<File, Tr
     let kept = if direct { OFlags::DIRECT } else { OFlags::empty() };
     // Opening a pipe would block until the other end is opened.
     let flags = mode | kept | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let _call = enter(Hang::Open);
     let opened = match access {
         Access::Read | Access::ReadWrite => reach::open(path, flags),
         Access::Create => create(path, flags),

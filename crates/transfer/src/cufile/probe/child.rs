@@ -86,6 +86,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     probe.limits = Some(driver.limits());
     probe.says.extend_from_slice(driver.routes());
     probe.says.extend(driver.parameters());
+    probe.says.extend(driver.lacks_p2pdma.clone());
     tell(&Message::Found(Box::new(probe.clone())));
     if let Some(folder) = folder {
         begin(USES_FOLDER);

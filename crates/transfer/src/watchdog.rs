@@ -1,9 +1,9 @@
-//! Ends a process whose cuFile call does not return.
+//! Ends a process with a call that does not return, or that does not end after the user asked.
 //!
-//! Blocking reads and `cuFileBatchIOSubmit` can hang inside the library, where no stop token
-//! reaches: a batch waits for buffers that only its own completion would free, a file server is
-//! gone. Neither the thread nor its memory can be taken back then, since a device may still write
-//! there. So a handler is called from another thread, to save the results so far and end.
+//! Calls of cuFile and CUDA can hang inside the library, where no stop token reaches: a batch waits
+//! for buffers that only its own completion would free, a GPU or a file server is gone. Neither the
+//! thread nor its memory can be taken back then, since a device may still write there. So a handler
+//! is called from another thread, to save the results so far and end.
 //!
 //! A call costs two stores to a separate cache line; only the watching thread looks at a clock.
 
@@ -14,26 +14,55 @@ use std::time::{Duration, Instant};
 
 use stormlp_core::path::PathKind;
 
-/// Counts the beginnings and ends of calls on one path, or of one that releases resources that
-/// several may have used: odd while one is under way.
+use crate::signals;
+
+/// What does not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hang {
+    /// A cuFile call on a path.
+    CuFile(PathKind),
+    /// The opening of cuFile's driver.
+    Driver,
+    /// A cuFile call that releases memory, a file, a batch or the driver.
+    Release,
+    /// A CUDA call.
+    Cuda,
+    /// The opening of a file.
+    Open,
+    /// The process, after the user asked it to stop.
+    Stop,
+}
+
+/// Counts the beginnings and ends of calls: odd while one is under way.
 #[derive(Debug)]
 #[repr(align(128))]
-struct CallCount(AtomicU64, Option<PathKind>);
+struct CallCount(AtomicU64, Hang);
 
-/// The calls of one path, which belongs to one thread.
+/// Calls of one kind by one thread.
 #[derive(Debug)]
 pub(crate) struct WatchedCalls {
     count: Arc<CallCount>,
 }
 
-impl WatchedCalls {
-    /// Calls on `path` that the watchdog sees as long as this exists.
-    pub(crate) fn new(path: PathKind) -> Self {
-        Self::of(Some(path))
-    }
+thread_local! {
+    /// The calls of a thread that belong to no path.
+    static OF_THREAD: [WatchedCalls; 4] =
+        [Hang::Driver, Hang::Release, Hang::Cuda, Hang::Open].map(WatchedCalls::new);
+}
 
-    fn of(path: Option<PathKind>) -> Self {
-        let count = Arc::new(CallCount(AtomicU64::new(0), path));
+/// Announces a call of this thread that belongs to no path; it is over when the result is dropped.
+/// One within another of its kind hides that one as long as it lasts.
+pub(crate) fn enter(call: Hang) -> Option<CallUnderWay> {
+    let find = |all: &[WatchedCalls; 4]| {
+        all.iter().find(|calls| calls.count.1 == call).map(WatchedCalls::enter)
+    };
+    OF_THREAD.try_with(find).ok().flatten()
+}
+
+impl WatchedCalls {
+    /// Calls that the watchdog sees as long as this exists.
+    pub(crate) fn new(call: Hang) -> Self {
+        let count = Arc::new(CallCount(AtomicU64::new(0), call));
         let mut all = watched();
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&count));
@@ -46,12 +75,6 @@ impl WatchedCalls {
         self.count.step();
         CallUnderWay(Arc::clone(&self.count))
     }
-}
-
-/// Announces a call that releases something, on any thread: memory, a file, a batch, the driver. It is
-/// over when the result is dropped.
-pub(super) fn releasing() -> CallUnderWay {
-    WatchedCalls::of(None).enter()
 }
 
 impl CallCount {
@@ -73,23 +96,23 @@ impl Drop for CallUnderWay {
     }
 }
 
-/// All paths with calls to watch.
+/// All that have calls to watch.
 static WATCHED: Mutex<Vec<Weak<CallCount>>> = Mutex::new(Vec::new());
 
 fn watched() -> MutexGuard<'static, Vec<Weak<CallCount>>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The handler that ends a run if a call on this path, or a release, has not returned for so long:
-/// it saves this fact in the report at this place and calls [`end_process`].
-pub type HangHandler = fn(report: &Path, path: Option<PathKind>, after: Duration);
+/// The handler that ends a run if this has not ended for so long: it saves this fact in the report
+/// at this place and calls [`end_process`].
+pub type HangHandler = fn(report: &Path, hung: Hang, after: Duration);
 
 /// How to end a run that hangs, and after how long.
 static HANDLER: OnceLock<(Duration, HangHandler)> = OnceLock::new();
 /// The report of the run in progress: a search saves one after the other.
 static REPORT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Sets how a run ends if a call has not returned for `limit`; only the first call has an effect.
+/// Sets how a run ends if a call has not returned, or a request to stop been met, for `limit`; only the first call has an effect.
 pub fn on_hang(limit: Duration, handler: HangHandler) {
     let _ = HANDLER.set((limit, handler));
 }
@@ -108,21 +131,24 @@ pub fn watch_calls(report: &Path) -> std::io::Result<()> {
     let mut started = Ok(());
     ONCE.call_once(|| {
         let body = move || {
-            let path = await_hang(limit);
+            let hung = await_hang(limit);
             let report = REPORT.lock().unwrap_or_else(PoisonError::into_inner).take();
-            handler(&report.unwrap_or_default(), path, limit);
+            handler(&report.unwrap_or_default(), hung, limit);
         };
         started = std::thread::Builder::new().name("watchdog".to_string()).spawn(body).map(drop);
     });
     started
 }
 
-/// Returns when a call has been under way for `limit`, with its path if it has one.
-fn await_hang(limit: Duration) -> Option<PathKind> {
-    // The count seen of each path, and since when.
+/// Returns when a call has been under way for `limit`, or the user waiting for the end.
+fn await_hang(limit: Duration) -> Hang {
+    // The count seen of each, and since when.
     let mut seen: Vec<(Weak<CallCount>, u64, Instant)> = Vec::new();
     loop {
         std::thread::sleep((limit / 16).clamp(Duration::from_millis(10), Duration::from_secs(1)));
+        if signals::stopped_for().is_some_and(|waited| waited >= limit) {
+            return Hang::Stop;
+        }
         let all = watched().clone();
         seen.retain(|(one, _, _)| one.strong_count() > 0);
         for one in &all {
@@ -156,18 +182,21 @@ mod tests {
 
     #[test]
     fn only_a_call_that_does_not_return_is_a_hang() {
-        let (quick, stuck) =
-            (WatchedCalls::new(PathKind::Gds), WatchedCalls::new(PathKind::GdsBatch));
+        let of = |path| WatchedCalls::new(Hang::CuFile(path));
+        let (quick, stuck) = (of(PathKind::Gds), of(PathKind::GdsBatch));
         for _ in 0..3 {
             drop(quick.enter());
         }
         assert_eq!(quick.count.0.load(Ordering::Relaxed), 6);
         let call = stuck.enter();
-        assert_eq!(await_hang(Duration::from_millis(30)), Some(PathKind::GdsBatch));
+        let limit = Duration::from_millis(30);
+        assert_eq!(await_hang(limit), Hang::CuFile(PathKind::GdsBatch));
         drop(call);
-        let release = releasing();
-        assert_eq!(await_hang(Duration::from_millis(30)), None);
-        drop(release);
+        for of_no_path in [Hang::Driver, Hang::Release, Hang::Cuda, Hang::Open] {
+            let call = enter(of_no_path);
+            assert_eq!(await_hang(limit), of_no_path);
+            drop(call);
+        }
         assert_eq!(stuck.count.0.load(Ordering::Relaxed) % 2, 0);
     }
 }
