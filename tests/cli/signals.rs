@@ -11,10 +11,16 @@ use crate::checkpoint::folder;
 
 /// Starts `stormlp` in `folder`, and waits until `begun` is there.
 fn start(folder: &Path, words: &str, begun: &str) -> Child {
+    start_with(folder, words, begun, "120")
+}
+
+/// The same where calls, and the end after a signal, may take so many seconds.
+fn start_with(folder: &Path, words: &str, begun: &str, limit: &str) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .current_dir(folder)
         .args(words.split_whitespace())
         .env_remove("STORMLP_RESULTS_DIR")
+        .env("STORMLP_CUFILE_TIMEOUT", limit)
         .env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -108,6 +114,19 @@ fn a_second_signal_ends_a_wait_for_storage() {
         }
         assert_eq!(code(child, &words), Some(130), "{words}");
     }
+}
+
+#[test]
+fn one_signal_ends_a_wait_for_storage_once_a_call_has_had_its_time() {
+    let folder = folder();
+    let words = "gds --path cpu --op read --file-size 1M --threads 1 --throttle latency=1h";
+    let child = start_with(folder.path(), words, "stormlp-results", "0.5");
+    std::thread::sleep(Duration::from_millis(300));
+    send("-TERM", &child);
+    assert_eq!(code(child, words), Some(130));
+    let report = fs::read_to_string(report(folder.path())).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["ending"]["status"], "stopped");
 }
 
 #[test]

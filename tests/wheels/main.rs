@@ -2,7 +2,7 @@
 //! as installed by toolkits: every run succeeds and leaves a complete report.
 //!
 //! There is no GPU in it: the library finds a libcuda with the host's memory, and moves every byte
-//! in its POSIX compatibility mode. By default the newest wheel of each minor version runs each
+//! in its POSIX compatibility mode. Runs in which storage or the GPU fails end as they must. By default the newest wheel of each minor version runs each
 //! command once; `STORMLP_WHEELS=all` has every wheel run those that once crashed ten times.
 //! `cargo test --test wheels 1.16` runs those whose version begins so.
 //!
@@ -18,6 +18,7 @@
 )]
 #[path = "../../crates/transfer/tests/cufile/build.rs"]
 mod build;
+mod mishaps;
 mod runs;
 mod scene;
 
@@ -28,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use mishaps::MISHAPS;
 use runs::{RUNS, Verdict};
 use scene::Scene;
 
@@ -156,6 +158,12 @@ impl Tally {
                         complaints.push(format!("{} ({repeat} of {repeats}): {why}", run.name));
                     }
                 }
+            }
+        }
+        for mishap in &MISHAPS {
+            played += 1;
+            if let Err(why) = mishap.play(scene, library, folder.path()) {
+                complaints.push(format!("{}: {why}", mishap.name));
             }
         }
         if scene.lacks_udev() {

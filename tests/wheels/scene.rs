@@ -30,7 +30,7 @@ impl Scene {
             library.map_err(|why| format!("{why}; a C compiler (`cc`) with its headers would do"))
         };
         let stand_in = built(build::stand_in())?;
-        let shims = [built(build::shim())?, built(build::udev())?];
+        let shims = [built(build::shim())?, built(build::udev())?, built(build::io_trouble())?];
         let props = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         fs::write(props.path().join("cufile.json"), include_str!("cufile.json")).unwrap();
         let file_system = enter_into_udev(props.path());

@@ -74,6 +74,12 @@ pub(crate) fn nvidia_fs() -> Result<PathBuf, String> {
     SHIM.get_or_init(|| preloaded("nvidia_fs")).clone()
 }
 
+/// The shim that has reads and writes of files fail, or why there is none.
+#[allow(dead_code, reason = "the tests of all wheels and of the whole program use it")]
+pub(crate) fn io_trouble() -> Result<PathBuf, String> {
+    preloaded("io_trouble")
+}
+
 /// The shim that shows entries of udev's database, or why there is none.
 #[allow(dead_code, reason = "the tests of all wheels use it")]
 pub(crate) fn udev() -> Result<PathBuf, String> {

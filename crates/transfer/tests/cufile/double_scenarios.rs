@@ -11,9 +11,11 @@ use crate::scene::{Library, Scenario};
 use crate::transfers::{BLOCK, Setup, block, one, open, words, write_and_verify};
 
 /// Name, the fault of the double, and the scenario.
-const SCENARIOS: [(&str, &str, fn()); 19] = [
+const SCENARIOS: [(&str, &str, fn()); 21] = [
     ("double_round_trips_leave_nothing_behind", "", round_trips),
     ("double_short_transfers_are_gone_on_with", "short", short_transfers),
+    ("double_a_transfer_of_nothing_is_an_error", "nothing", nothing_moved),
+    ("double_an_errno_of_one_is_no_reason", "errno-1", errno_without_a_reason),
     ("double_a_transfer_without_progress_is_an_error", "stuck", no_progress),
     ("double_codes_in_errno_are_named", "code-in-errno", codes_in_errno),
     ("double_half_registered_memory_is_deregistered", "third-buffer", half_registered),
@@ -41,7 +43,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             play,
             // A path with a broken batch keeps its transfers in flight for ever, by intent.
             left_over: match fault {
-                "status" => &["drivers", "handles", "buffers"],
+                "status" => &["drivers", "handles", "buffers", "batches"],
                 _ => &[],
             },
         })
@@ -80,6 +82,30 @@ fn failure_of_each(mut look: impl FnMut(PathKind, Result<usize, stormlp_transfer
 
 fn short_transfers() {
     failure_of_each(|kind, result| assert_eq!(result.unwrap(), BLOCK, "{kind}"));
+    for (kind, continued) in [(PathKind::Gds, 0), (PathKind::GdsBatch, 1)] {
+        let mut path = Setup::on_host(kind, 1).build().unwrap();
+        let file = path.attach(open(kind, "data".as_ref())).unwrap();
+        let slot = path.take_slots().pop().unwrap();
+        one(path.as_mut(), Direction::Read, file, 0, slot).result.unwrap();
+        let storage = path.evidence().direct_storage.unwrap();
+        assert_eq!(storage.continued_operations, continued, "{kind}");
+    }
+}
+
+fn nothing_moved() {
+    failure_of_each(|kind, result| {
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("moved 0 of 65536 bytes at byte 0 and then none"), "{kind} {text}");
+    });
+}
+
+fn errno_without_a_reason() {
+    failure_of_each(|_, result| {
+        let error = result.unwrap_err();
+        assert_eq!(error.errno().filter(|errno| *errno == 1), None, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("the kernel moved the same bytes without an error"), "{text}");
+    });
 }
 
 fn no_progress() {

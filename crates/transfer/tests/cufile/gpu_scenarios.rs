@@ -42,6 +42,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         double("double_gpu_numbers_follow_the_bus", "", numbers_follow_the_bus),
         double("double_gpu_without_its_fabric", "no-fabric", no_fabric),
         double("double_gpu_half_pinned_buffers_are_unpinned", "page-pinned", half_pinned),
+        double("double_gpu_refused_pins_are_told", "pin-refused", half_pinned),
+        double("double_gpu_lost", "lost", lost),
     ]
 }
 
@@ -253,6 +255,20 @@ fn numbers_follow_the_bus() {
 fn no_fabric() {
     let error = cuda::devices().unwrap_err().to_string();
     assert!(error.contains("nvidia-fabricmanager"), "{error}");
+}
+
+fn lost() {
+    std::fs::write("data", vec![1; BLOCK]).unwrap();
+    let mut path = on_gpu(PathKind::CpuGpu, MemoryKind::Device, 1).build().unwrap();
+    let file = path.attach(open(PathKind::CpuGpu, "data".as_ref())).unwrap();
+    let mut slot = path.take_slots().pop().unwrap();
+    let mut errors = Vec::new();
+    for _ in 0..6 {
+        let over = one(path.as_mut(), Direction::Read, file, 0, slot);
+        errors.extend(over.result.err());
+        slot = over.slot;
+    }
+    assert!(errors.len() > 1 && errors.iter().all(TransferError::is_lost_gpu), "{errors:?}");
 }
 
 fn half_pinned() {

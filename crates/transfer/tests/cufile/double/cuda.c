@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 typedef int result_t;
-enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, ALREADY_REGISTERED = 712, SYSTEM_NOT_READY = 802 };
+enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, ALREADY_REGISTERED = 712, LAUNCH_FAILED = 719, SYSTEM_NOT_READY = 802 };
 
 enum { MOST_GPUS = 8 };
 static int contexts[MOST_GPUS];
@@ -115,8 +116,24 @@ size_t device_memory(const void *at, void **base, int *device) {
     return bytes;
 }
 
+int is_lost(int copies) {
+    static int made;
+    return fault("lost") && __atomic_add_fetch(&made, copies, __ATOMIC_RELAXED) > 4;
+}
+
+/* Whether this is the child process in which stormlp tries the libraries first. */
+static int is_probe(void) {
+    char words[4096];
+    FILE *file = fopen("/proc/self/cmdline", "r");
+    size_t length = file != NULL ? fread(words, 1, sizeof words, file) : 0;
+    if (file != NULL) fclose(file);
+    return memmem(words, length, "__probe", 7) != NULL;
+}
+
 static result_t allocate(void **base, size_t bytes) {
     if (current == NULL) return INVALID_CONTEXT;
+    while (fault("allocation-hangs") && !is_probe()) pause();
+    if (is_lost(0)) return LAUNCH_FAILED;
     if (fault("out-of-memory")) return OUT_OF_MEMORY;
     /* Only as aligned as CUDA promises. */
     *base = (char *)aligned_alloc(65536, (bytes + 131071) & ~(size_t)65535) + 512;
@@ -154,6 +171,7 @@ result_t cuMemHostRegister_v2(void *base, size_t bytes, unsigned flags) { CALL()
     (void)base, (void)bytes, (void)flags;
     /* As where neighbours lie on one large page: the second finds it pinned already. */
     if (fault("page-pinned") && ledger.pins > 0) return ALREADY_REGISTERED;
+    if (fault("pin-refused")) return OUT_OF_MEMORY;
     ledger.pins++;
     return SUCCESS;
 }
@@ -202,6 +220,7 @@ result_t cuMemSetAccess(void *base, size_t bytes, const void *access, size_t cou
 static result_t copy(void *to, const void *from, size_t bytes, struct stream *stream) {
     if (current == NULL) return INVALID_CONTEXT;
     if (fault("copy")) return OUT_OF_MEMORY;
+    if (is_lost(1)) return LAUNCH_FAILED;
     copy_in_order(to, from, bytes, stream);
     return SUCCESS;
 }

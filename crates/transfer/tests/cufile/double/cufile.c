@@ -114,6 +114,8 @@ ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset) {
     /* Not the block that the probe reads. */
     if (fault("transfer-hangs") && size > 4096) for (;;) sleep(1);
     if (fault("errno")) { errno = EIO; return -1; }
+    if (fault("errno-1")) { errno = 1; return -1; }
+    if (fault("nothing")) return 0;
     if (fault("code")) return -5044;
     if (fault("unknown-code")) return -7777;
     if (fault("code-in-errno")) { errno = 5027; return -1; }

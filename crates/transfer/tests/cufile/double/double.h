@@ -38,6 +38,9 @@ struct ledger {
 };
 extern struct ledger ledger;
 
+/* Whether the GPU is lost, as the fault "lost" has it after a few copies; counts `copies` more. */
+int is_lost(int copies);
+
 /* Registered memory, to see a free that comes too early. */
 int is_registered(const void *base);
 

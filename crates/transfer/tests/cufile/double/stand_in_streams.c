@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef int result_t;
-enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_READY = 600 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_READY = 600, LAUNCH_FAILED = 719 };
 
 /* A step of a stream: a function, a copy, a word to write or to wait for, or an event. */
 struct step {
@@ -139,9 +139,10 @@ result_t cuStreamCreateWithPriority(struct stream **stream, unsigned flags, int 
 }
 result_t cuStreamSynchronize(struct stream *stream) {
     run_stream(stream);
-    return SUCCESS;
+    return is_lost(0) ? LAUNCH_FAILED : SUCCESS;
 }
 result_t cuStreamQuery(struct stream *stream) {
+    if (is_lost(0)) return LAUNCH_FAILED;
     stream = real(stream);
     pthread_mutex_lock(&stream->lock);
     int steps = stream->steps;
@@ -162,6 +163,7 @@ result_t cuLaunchHostFunc(struct stream *stream, void (*function)(void *), void 
     return put(stream, (struct step){.kind = CALL_HOST, .function = function, .data = data});
 }
 result_t cuMemcpyAsync(void *to, const void *from, size_t bytes, struct stream *stream) {
+    if (is_lost(1)) return LAUNCH_FAILED;
     copy_in_order(to, from, bytes, stream);
     return SUCCESS;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef int result_t;
-enum { SUCCESS = 0, INVALID_CONTEXT = 201, NOT_READY = 600 };
+enum { SUCCESS = 0, INVALID_CONTEXT = 201, NOT_READY = 600, LAUNCH_FAILED = 719 };
 
 /* Transfers that wait for their stream. */
 struct stream {
@@ -44,9 +44,11 @@ void run_stream(struct stream *stream) {
     }
     if (is_real(stream)) stream->count = 0;
 }
-result_t cuStreamSynchronize(struct stream *stream) { CALL(); run_stream(stream); return SUCCESS; }
+result_t cuStreamSynchronize(struct stream *stream) { CALL(); run_stream(stream); return is_lost(0) ? LAUNCH_FAILED : SUCCESS; }
 result_t cuStreamQuery(struct stream *stream) {
     CALL();
+    if (is_lost(0)) return LAUNCH_FAILED;
+    if (!is_real(stream)) return SUCCESS;
     if (!ends_the_newest(stream)) run_stream(stream);
     return stream->count > 0 ? NOT_READY : SUCCESS;
 }
