@@ -284,7 +284,7 @@ impl Study<'_> {
         let may_add = is_limited && sizing.asked.host_spec().accelerators.is_none();
         let most_hosts = if may_add { accelerators.max(hosts) } else { hosts };
         if misses(most_hosts, enough)? {
-            return Ok(Need { tried_devices: Some(enough), at: None });
+            return Ok(Need { tried_devices: Some(enough), ..Need::default() });
         }
         if may_add && misses(hosts, enough)? {
             hosts = 1 + search::last(hosts, most_hosts, |hosts| misses(hosts, enough))?;
@@ -318,7 +318,7 @@ impl Study<'_> {
             let scaled = f64::from(devices) * threshold / au.max(1.0);
             devices = (scaled.ceil() as u32).clamp(devices + 1, MAX_DEVICES.max(devices + 1));
         }
-        Ok(Need { tried_devices: Some(tried), at: None })
+        Ok(Need { tried_devices: Some(tried), ..Need::default() })
     }
 
     /// A number of devices with certainly enough bandwidth, and a lower bound.

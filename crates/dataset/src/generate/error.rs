@@ -76,7 +76,7 @@ impl GenerateError {
                 "{} has {free} free, but the dataset needs about {needed}",
                 folder.display()
             ),
-            "free some space, choose another --dir, or use fewer --files",
+            "free some space, or choose another --dir; a run that is not CLOSED may use fewer --files",
         )
     }
 

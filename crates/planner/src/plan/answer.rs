@@ -128,10 +128,11 @@ impl Range {
     /// The numbers of accelerators that stay possible around `likely` if hosts read as fast as
     /// assumed; `None` if their rate is no cause of the range.
     pub fn with_host_rate(&self, likely: u32) -> Option<[u32; 2]> {
-        let left = self.causes.iter().filter(|other| other.cause != RangeCause::Host);
-        let counts = left.map(|other| other.largest_accelerators);
+        let (of_hosts, others): (Vec<&OtherAnswer>, Vec<&OtherAnswer>) =
+            self.causes.iter().partition(|other| other.cause == RangeCause::Host);
+        let counts = others.iter().map(|other| other.largest_accelerators);
         let left = counts.fold([likely; 2], |[low, high], count| [low.min(count), high.max(count)]);
-        (left != self.accelerators).then_some(left)
+        (!of_hosts.is_empty() && left != self.accelerators).then_some(left)
     }
 }
 

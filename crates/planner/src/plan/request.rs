@@ -1,9 +1,10 @@
 //! The request for a prediction: the options of `stormlp plan`, not validated yet.
 
 use stormlp_core::host_spec::{HostSpec, host_count};
-use stormlp_core::numbers::whole;
+use stormlp_core::numbers::{whole, within};
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
+use stormlp_core::units::parse_seconds;
 use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::request::RunLength;
 

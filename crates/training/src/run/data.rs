@@ -414,9 +414,6 @@ fn generation(error: GenerateError) -> Failure {
     match error {
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --dir, or remove it with `stormlp clean`"),
-        GenerateError::Space { .. } => {
-            Failure::machine(error).with_help("free some space, or choose another --dir")
-        }
         error => error.failure(&Session::command_line().to_string(), "stormlp datagen --overwrite"),
     }
 }

@@ -92,8 +92,8 @@ impl Settings {
         // They are parts of headers.
         let words =
             [Some(&*found.region), Some(found.credentials.key()), found.credentials.token()];
-        let mut bytes = words.into_iter().flatten().flat_map(str::bytes);
-        if !bytes.all(|byte| byte.is_ascii_graphic()) {
+        let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_graphic());
+        if !words.iter().flatten().all(|word| is_word(word)) {
             return Err(lacks(
                 "region, access key or token has a blank, or a letter that is not ASCII",
                 "correct it: each is one word",
