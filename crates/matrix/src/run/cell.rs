@@ -277,6 +277,15 @@ impl Bench<'_> {
         Ok(CellWorker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
+    /// The watch over a cell that is to become steady, before which `bytes` were moved. Several
+    /// processes would end at different times.
+    fn steady(&self, bytes: u64) -> Option<SteadyWatch> {
+        match self.plan.request.span() {
+            CellSpan::Steady(most) if !self.side.has_hosts() => Some(SteadyWatch::new(most, bytes)),
+            _ => None,
+        }
+    }
+
     /// Starts the workers, all of which are ready, and monitors them until all are done, or until
     /// their rate is steady: `end` ends them.
     fn watch(
@@ -310,13 +319,7 @@ impl Bench<'_> {
         if self.plan.request.warmup_seconds > 0.0 {
             look(true);
         }
-        let mut steady = match self.plan.request.span() {
-            // Processes would end at different times.
-            CellSpan::Steady(most) if !self.side.has_hosts() => {
-                Some(SteadyWatch::new(most, drivers.total().bytes))
-            }
-            _ => None,
-        };
+        let mut steady = self.steady(drivers.total().bytes);
         let mut tick = measured_from + interval;
         while !watch.is_over() {
             // A finished worker wakes this thread before its tick.

@@ -10,9 +10,9 @@ use stormlp_training::plan::train_plan::TrainPlan;
 /// The error over all published rows of drives: docs/validation.md, which a test compares.
 const ERROR_OF_DRIVES: &str =
     "the range held 28 of 29 published results, N was off by 12 % (median), at most 32 %";
-/// The same over a network.
+/// The same over a network, of one client.
 const ERROR_OF_NETWORKS: &str =
-    "the range held 0 of 0 published results, N was off by 0 % (median), at most 0 %";
+    "the range held 29 of 34 published results, N was off by 56 % (median), at most 480 %";
 
 /// Maximum number of drives in the published results.
 const MOST_VALIDATED_DEVICES: u32 = 8;
@@ -21,13 +21,12 @@ const MOST_VALIDATED_DEVICES: u32 = 8;
 pub fn not_validated(sizing: &Sizing, plan: &TrainPlan) -> Vec<&'static str> {
     let storage = &sizing.storage.model;
     let is_validated = ["unet3d", "resnet50", "cosmoflow"].contains(&plan.workload.as_str());
-    let is_local = storage.link.is_none();
     let kinds = [
         (!is_validated, "this workload"),
         (storage.surface.is_some(), "measured storage"),
         (sizing.path() == PathKind::S3, "objects"),
-        (is_local && storage.devices > MOST_VALIDATED_DEVICES, "so many drives"),
-        (is_local && sizing.hosts_of(plan.accelerators) > 1, "several hosts"),
+        (storage.link.is_none() && storage.devices > MOST_VALIDATED_DEVICES, "so many drives"),
+        (sizing.hosts_of(plan.accelerators) > 1, "several hosts"),
         (sizing.is_uncached(), "reads past the page cache"),
     ];
     kinds.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect()
