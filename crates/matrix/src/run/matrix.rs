@@ -112,16 +112,11 @@ pub fn run(
     }
     // For a run without remaining cells.
     matrix.bench.side.edge()?;
-    let stopped = matrix.bench.side.is_stopped(stop);
+    let stopped = matrix.bench.side.is_stopped(stop) || hosts.is_some_and(Hosts::are_apart);
     if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
         report.warn(warning);
     }
-    let ending = if stopped || hosts.is_some_and(Hosts::are_apart) {
-        Ending::Stopped
-    } else {
-        Ending::Complete
-    };
-    end(&mut report, ending);
+    end(&mut report, if stopped { Ending::Stopped } else { Ending::Complete });
     Ok(report)
 }
 
