@@ -139,8 +139,8 @@ fn files_of_other_tools_are_recognised() {
     }
     let read = "stormlp reads its own report.json, and `stormlp report show` also one summary.json";
     for (line, code, answer) in [
-        ("launch ./range", 3, "line 1: `node[001-003]` does not begin with the name of a host"),
-        ("launch ./ansible", 3, "line 1: `[storage:vars]` does not begin with the name of a host"),
+        ("launch ./range", 3, "line 1: `node[001-003]` is not a host"),
+        ("launch ./ansible", 3, "line 1: `[storage:vars]` is not a host"),
         ("report dlio/run", 4, read),
         ("report show kv/run/20250101_101502", 3, read),
         ("report show kv.json", 3, "cannot be used"),

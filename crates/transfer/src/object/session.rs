@@ -426,8 +426,8 @@ impl Session {
         self.place = host(url);
         let kept = self.connections.remove(&self.place).and_then(Connection::still_open);
         let mut connection = kept.map_or_else(|| self.connect(url), Ok)?;
-        // An endpoint that redirects does not want the body.
-        let asks = moved.is_none() && self.counts.redirects > 0 && !request.body.is_empty();
+        // An endpoint that redirects does not want the data.
+        let asks = moved.is_none() && self.counts.redirects > 0 && request.method == "PUT";
         request.write_head(url, asks, &mut self.head);
         let reply = connection.exchange(&self.head, request.body, asks);
         let reply = reply.map_err(Attempt::from).and_then(|head| {
