@@ -427,7 +427,8 @@ fn an_interrupted_ceiling_does_not_count() {
     // Preprocessing lasts longer than a step computes, so that the run misses its threshold.
     let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --edition 1.0 --params \
         reader.read_threads=0 --params reader.preprocess_time=0.1 --params dataset.record_length_bytes=150000 --params dataset.record_length_bytes_stdev=0 --params metric.au=1.0";
-    let mut child = run_past(folder.path(), words, "AU missed its target: measuring the upper limit");
+    let mut child =
+        run_past(folder.path(), words, "AU missed its target: measuring the upper limit");
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(6));
     let report = saved(folder.path());

@@ -21,8 +21,8 @@ pub struct Slot {
     index: u32,
     /// Bytes at its start that the transfer leaves alone: those that a short write has written.
     written: usize,
-    /// Goes before the memory: its registration with a library.
-    pub(crate) held: Option<Box<dyn Send>>,
+    /// Goes before the memory: its registration with a library. A thin pointer keeps the slot small.
+    pub(crate) held: Option<Box<Box<dyn Send>>>,
     pub(crate) memory: SlotMemory,
 }
 

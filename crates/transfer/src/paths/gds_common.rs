@@ -73,7 +73,7 @@ impl GdsCommon {
                 registered.map_err(|error| in_part(error.into(), slot.index(), buffers))?;
             let accelerator = Arc::clone(&spec.accelerator);
             let registration = Some(registration);
-            slot.held = Some(Box::new(Registered { registration, accelerator }));
+            slot.held = Some(Box::new(Box::new(Registered { registration, accelerator })));
         }
         drop(setting_up);
         let count = RouteCounting::new(Arc::clone(&driver));
