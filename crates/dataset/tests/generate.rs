@@ -355,7 +355,10 @@ fn a_dataset_that_does_not_fit_is_refused_before_the_first_byte() {
     assert!(error.to_string().contains(" free, but the dataset needs about "), "{error}");
     let failure = error.failure("resume", "overwrite");
     assert_eq!(failure.cause(), Cause::Machine);
-    assert_eq!(failure.note.remedy, "free some space, choose another --dir, or use fewer --files");
+    assert_eq!(
+        failure.note.remedy,
+        "free some space, or choose another --dir; a run that is not CLOSED may use fewer --files"
+    );
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name == ".stormlp-lock"), "{names:?}");

@@ -123,6 +123,7 @@ impl Saver {
     /// # Errors
     /// With exit code 4 if it cannot be written.
     pub fn begin(&mut self, report: &impl Serialize) -> Result<(), Failure> {
+        self.watch();
         if !self.leads {
             return Ok(());
         }
@@ -130,9 +131,14 @@ impl Saver {
         // The report contains the units of an earlier run's journal, which must not count as new
         // ones.
         let begun = written.and_then(|()| Ok(self.journal.remove()?));
-        // Without another thread the run goes on unwatched.
-        let _ = watchdog::watch_calls(&self.path);
         begun.map_err(|error| self.not_saved(error))
+    }
+
+    /// From now on a call that hangs ends the run; the leading process then saves its report.
+    pub fn watch(&self) {
+        let report = if self.leads { &*self.path } else { Path::new("") };
+        // Without another thread the run goes on unwatched.
+        let _ = watchdog::watch_calls(report);
     }
 
     /// Saves a completed cell of a matrix. An error is reported at the end: the run continues.
@@ -186,6 +192,7 @@ impl Saver {
         if !self.leads {
             return None;
         }
+        watchdog::leave_report();
         self.save(report);
         Some(match self.unsaved.take() {
             Some(error) => Err(self.not_saved(error)),

@@ -284,7 +284,8 @@ impl Study<'_> {
         let may_add = is_limited && sizing.asked.host_spec().accelerators.is_none();
         let most_hosts = if may_add { accelerators.max(hosts) } else { hosts };
         if misses(most_hosts, enough)? {
-            return Ok(Need { tried_devices: Some(enough), ..Need::default() });
+            let (tried_devices, tried_hosts) = (Some(enough), Some(most_hosts));
+            return Ok(Need { tried_devices, tried_hosts, ..Need::default() });
         }
         if may_add && misses(hosts, enough)? {
             hosts = 1 + search::last(hosts, most_hosts, |hosts| misses(hosts, enough))?;
@@ -312,13 +313,14 @@ impl Study<'_> {
             if au >= threshold {
                 let at = AtCount::of((accelerators, hosts, devices), &prediction, threshold);
                 let run = Some((case.size, case.run_seconds(&prediction)));
-                return Ok(Need { at: Some(at), run, tried_devices: None });
+                return Ok(Need { at: Some(at), run, ..Need::default() });
             }
             tried = devices;
             let scaled = f64::from(devices) * threshold / au.max(1.0);
             devices = (scaled.ceil() as u32).clamp(devices + 1, MAX_DEVICES.max(devices + 1));
         }
-        Ok(Need { tried_devices: Some(tried), ..Need::default() })
+        let (tried_devices, tried_hosts) = (Some(tried), Some(hosts));
+        Ok(Need { tried_devices, tried_hosts, ..Need::default() })
     }
 
     /// A number of devices with certainly enough bandwidth, and a lower bound.

@@ -323,6 +323,11 @@ pub(crate) fn command_in(words: &[String]) -> Option<String> {
     Some(both.filter(|both| find(&all, both).is_some()).unwrap_or(first))
 }
 
+/// Whether a word is a command of ours.
+pub(crate) fn is_command(word: &str) -> bool {
+    find(&crate::cli::command(), word).is_some()
+}
+
 /// All commands of ours and their subcommands, by name.
 fn commands(all: &Command) -> impl Iterator<Item = (String, &Command)> {
     all.get_subcommands().flat_map(|command| {

@@ -51,10 +51,11 @@ thread_local! {
 }
 
 /// Announces a call of this thread that belongs to no path; it is over when the result is dropped.
-/// One within another of its kind hides that one as long as it lasts.
+/// One within another of its kind is a part of that one.
 pub(crate) fn enter(call: Hang) -> Option<CallUnderWay> {
     let find = |all: &[WatchedCalls; 4]| {
-        all.iter().find(|calls| calls.count.1 == call).map(WatchedCalls::enter)
+        let calls = all.iter().find(|calls| calls.count.1 == call)?;
+        calls.count.0.load(Ordering::Relaxed).is_multiple_of(2).then(|| calls.enter())
     };
     OF_THREAD.try_with(find).ok().flatten()
 }
@@ -115,6 +116,11 @@ static REPORT: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// Sets how a run ends if a call has not returned, or a request to stop been met, for `limit`; only the first call has an effect.
 pub fn on_hang(limit: Duration, handler: HangHandler) {
     let _ = HANDLER.set((limit, handler));
+}
+
+/// Leaves the report alone from now on: it is finished.
+pub fn leave_report() {
+    *REPORT.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// Watches all calls from now on, on a separate thread, for the run saved at `report`; without a

@@ -224,6 +224,10 @@ mod tests {
             let layout = inspect(&Tfrecord, &bytes).unwrap();
             prop_assert_eq!(layout.samples, samples);
             prop_assert!(layout.payload_bytes() > samples * rows * columns);
+            for record in bytes.chunks(bytes.len() / samples as usize) {
+                let (content, sum) = record[12..].split_at(record.len() - 16);
+                prop_assert_eq!(&masked_crc32c(crc32c(content)).to_le_bytes()[..], sum);
+            }
         }
 
         #[test]

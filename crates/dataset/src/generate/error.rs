@@ -162,10 +162,7 @@ impl GenerateError {
             Self::Manifest(ManifestError::File(error)) => {
                 of_file(error, "once it can be read and written,", resume)
             }
-            Self::File(error) => match error.missing() {
-                Some(missing) => (Cause::Machine, missing.to_string()),
-                None => of_file(error, "the files made so far are complete:", resume),
-            },
+            Self::File(error) => of_file(error, "the files made so far are complete:", resume),
         };
         Failure::new(cause, self).with_help(remedy)
     }
@@ -176,6 +173,9 @@ impl GenerateError {
 fn of_file(error: &TransferError, state: &str, resume: &str) -> (Cause, String) {
     if error.is_link() {
         return (Cause::Machine, LINK.to_string());
+    }
+    if let Some(missing) = error.missing() {
+        return (Cause::Machine, missing.to_string());
     }
     if error.is_too_large() {
         return (Cause::Machine, format!("{LARGER_FILES}, then continue with `{resume}`"));

@@ -237,8 +237,13 @@ fn unlisted(
 /// Whether a file's name is one of those that the dataset's files have.
 fn is_named(recipe: &Recipe, name: &str) -> bool {
     let suffix = format!(".{}", recipe.format.name());
-    let starts = name.strip_prefix(&recipe.prefix).is_some_and(|rest| rest.starts_with('_'));
-    starts && name.contains("_of_") && name.contains(&suffix)
+    let rest = name.strip_prefix(&recipe.prefix).and_then(|rest| rest.strip_prefix('_'));
+    let Some((numbers, more)) = rest.and_then(|rest| rest.split_once(&suffix)) else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_one = |(index, of): (&str, &str)| is_number(index) && is_number(of);
+    numbers.split_once("_of_").is_some_and(is_one) && (more.is_empty() || more.starts_with('.'))
 }
 
 /// The objects that have the names of a dataset that a killed run had begun, and are not `listed`: by

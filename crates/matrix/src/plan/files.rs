@@ -455,13 +455,15 @@ fn check_access(request: &MatrixRequest, facts: &FileFacts, needs: FileNeeds) ->
     if needs.writes && facts.kind == FileKind::BlockDevice {
         devices::check(request, facts)?;
     }
-    if needs.writes && holds_data && !ours && request.destroy_data.is_none() {
+    // Names are those of devices' signatures.
+    let may_go = request.destroy_data.as_ref().is_some_and(Vec::is_empty);
+    if needs.writes && holds_data && !ours && !may_go {
         return refused(
             format!(
                 "{path} holds data and is not known to be created by stormlp; writing would \
                  destroy it"
             ),
-            "name a new file, or add --destroy-data if its data may go",
+            "name a new file, or add --destroy-data, without names, if its data may go",
         );
     }
     if request.verifies_existing_data() && facts.holds_pattern == Some(false) {
@@ -478,8 +480,14 @@ fn check_access(request: &MatrixRequest, facts: &FileFacts, needs: FileNeeds) ->
 }
 
 /// New files that are smaller than usual, because little space is free.
-pub(super) fn small_files(plan: &MatrixPlan) -> Option<Warning> {
-    let is_new = |file: &&FilePlan| file.action != FileAction::Use && file.folder.is_some();
+pub(super) fn small_files(plan: &MatrixPlan, inventory: &TargetInventory) -> Option<Warning> {
+    // The size of a file that is there was not chosen now.
+    let is_new = |file: &&FilePlan| {
+        let name = file.path.file_name().and_then(|name| name.to_str());
+        let folder = file.path.parent().and_then(|folder| inventory.folder(folder));
+        let found = folder.zip(name).map(|(folder, name)| folder.found_bytes(name));
+        file.folder.is_some() && found == Some(None)
+    };
     let smallest = plan.files.iter().filter(is_new).map(|file| file.bytes).min()?;
     let share = DEFAULT_TOTAL_BYTES / plan.files.len() as u64;
     let usual = round_down(DEFAULT_FILE_BYTES.min(share));

@@ -8,7 +8,6 @@ use stormlp_core::units::counted;
 use stormlp_core::verify::Verify;
 use stormlp_core::warning::{Warning, WarningKind};
 
-use super::files::small_files;
 use super::request::MatrixRequest;
 
 /// All warnings that follow from the plan alone.
@@ -41,7 +40,6 @@ pub(super) fn all(plan: &MatrixPlan, facts: &HostFacts) -> Vec<Warning> {
     warnings.extend(pattern_work(request, &runnable));
     warnings.extend(holes(plan, &runnable));
     warnings.extend(lives_in_memory(plan));
-    warnings.extend(small_files(plan));
     warnings
 }
 

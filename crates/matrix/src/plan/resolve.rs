@@ -91,6 +91,7 @@ pub fn resolve(
         warnings: Vec::new(),
     };
     plan.warnings = plan_warnings::all(&plan, facts);
+    plan.warnings.extend(files::small_files(&plan, inventory));
     plan.warnings.extend(threading.warnings);
     let (_, seconds) = likely_left(&plan, &MatrixResults::default(), &[]);
     plan.estimated_seconds = seconds + plan.layout_bytes as f64 / ASSUMED_BYTES_PER_SECOND;

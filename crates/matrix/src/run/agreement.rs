@@ -13,7 +13,9 @@ use stormlp_hosts::session::Session;
 use stormlp_transfer::storage::{Storage as _, StorageRouter};
 
 use super::scan;
-use crate::plan::{JobTarget, MatrixPlan, MatrixRequest, TargetInventory, asked, decided, resolve};
+use crate::plan::{
+    CellSpan, JobTarget, MatrixPlan, MatrixRequest, TargetInventory, asked, decided, resolve,
+};
 
 /// The facts that a process determines before planning.
 struct Looked {
@@ -55,6 +57,10 @@ fn look(
     peers: &Peers,
     session: &Session,
 ) -> Result<Looked, Failure> {
+    if !peers.is_alone() && matches!(request.span(), CellSpan::Steady(_)) {
+        let fact = "--duration steady: several processes become steady at different times";
+        return Err(Failure::usage(fact).with_help("use --duration 10m with a --warmup"));
+    }
     let mut consistency_fields = asked(&request, !peers.has_local_storage());
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let report = resume.map_or("none".to_string(), |path| absolute(path).display().to_string());

@@ -319,7 +319,7 @@ impl Bench<'_> {
         if self.plan.request.warmup_seconds > 0.0 {
             look(true);
         }
-        let mut steady = self.steady(drivers.total().bytes);
+        let (mut steady, mut is_steady) = (self.steady(drivers.total().bytes), false);
         let mut tick = measured_from + interval;
         while !watch.is_over() {
             // A finished worker wakes this thread before its tick.
@@ -334,6 +334,7 @@ impl Bench<'_> {
             let elapsed = measured_from.elapsed();
             let undecided = steady.as_mut().filter(|_| !end.is_stopped());
             if undecided.is_some_and(|steady| steady.look(elapsed, total.bytes)) {
+                is_steady = true;
                 end.stop();
             }
         }
@@ -344,7 +345,7 @@ impl Bench<'_> {
             device: last.zip(device).map(|(now, then)| now.since(then)),
             series: sampler.series(),
             started_unix_seconds,
-            steady: steady.map(|_| end.is_stopped()),
+            steady: steady.map(|_| is_steady),
         })
     }
 }

@@ -170,6 +170,9 @@ pub struct Need {
     pub run: Option<(DataSize, f64)>,
     /// Largest number of devices tried, if it was not sufficient.
     pub tried_devices: Option<u32>,
+    /// The number of hosts they were tried with.
+    #[serde(skip)]
+    pub tried_hosts: Option<u32>,
 }
 
 /// The answer with one assumption changed.

@@ -47,7 +47,8 @@ fn missed(answer: &SizingAnswer, au: &str) -> String {
         (Some(at), _) => format!("{asked} need {}", setup(answer, at.hosts, at.devices)),
         (None, Some(tried)) => {
             let tried = counted(u64::from(tried), unit(answer));
-            let hosts = counted(u64::from(answer.hosts), "host");
+            let hosts = answer.need.tried_hosts.unwrap_or(answer.hosts);
+            let hosts = counted(u64::from(hosts), "host");
             format!("{asked} have {au}; up to {tried} on {hosts} are not enough")
         }
         (None, None) => format!("{asked} have {au}"),

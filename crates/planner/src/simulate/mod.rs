@@ -230,7 +230,8 @@ impl<'a> Simulation<'a> {
         let all = simulated + of_last * f64::from(self.scenario.more_like_last);
         let of_time = |ns: f64, number: f64| (100.0 * ns / all.ns.max(1.0) / number).min(100.0);
         let devices = f64::from(storage::groups(self.scenario));
-        let hosts = f64::from(self.scenario.hosts.max(1));
+        // Hosts without accelerators have nothing to do.
+        let hosts = f64::from(self.scenario.hosts.clamp(1, plan.accelerators.max(1)));
         let storage_busy_percent = of_time(all.device_ns, devices);
         let link_busy_percent = of_time(all.link_ns, hosts);
         let host_busy = of_time(all.host_ns, hosts);

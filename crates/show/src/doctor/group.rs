@@ -70,7 +70,10 @@ fn folder(folder: &SharedFolder) -> String {
 pub fn launch(hosts: &[String], hostfile: Option<&str>, command: &str) -> Document {
     let count = hosts.len();
     let list = hosts.join(",");
-    let title = format!("One process on each of {}", counted(count as u64, "host"));
+    let title = match count {
+        1 => "One process on 1 host".to_string(),
+        count => format!("One process on each of {}", counted(count as u64, "host")),
+    };
     let mut document = Document::new(title);
     let facts = &mut document.brief;
     let hosts = match hostfile {

@@ -32,6 +32,9 @@ use stormlp_hosts::session::Session;
 /// marker of a checkpoint. Both list their files under `files`, with a `name`.
 const LISTS: [&str; 2] = [MANIFEST_NAME, CHECKPOINT_NAME];
 
+/// Folders of a dataset, which it has even if they are empty.
+const HALVES: [&str; 5] = ["train", "valid", "index", "index/train", "index/valid"];
+
 /// Arguments of `stormlp clean`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -199,8 +202,7 @@ fn clean(storage: &dyn Storage, folder: &Path, dry_run: bool) -> Result<CleanedF
     }
     if !dry_run {
         storage.remove_all(&gone)?;
-        // Datasets have both folders, even if empty.
-        parents.extend(["train", "valid"].map(|half| folder.join(half)));
+        parents.extend(HALVES.map(|half| folder.join(half)));
         for parent in parents.iter().rev() {
             remove_if_empty(storage, parent)?;
         }
@@ -404,6 +406,7 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Listing, Failure> {
         }
         paths.insert(path, listed);
     }
+    paths.extend(being_written(storage, folder, begun.as_ref())?);
     begun = begun.filter(|_| names_object(folder));
     if let Some(head) = &begun {
         let listed = |name: &str| paths.contains_key(&folder.join(name));
@@ -416,6 +419,30 @@ fn listed(storage: &dyn Storage, folder: &Path) -> Result<Listing, Failure> {
         paths.extend(puts.map(|(path, left)| (path, Listed::Unnamed(left))));
     }
     Ok((paths, begun))
+}
+
+/// The files that a killed run was writing: it lists a file once it is whole.
+fn being_written(
+    storage: &dyn Storage,
+    folder: &Path,
+    begun: Option<&ManifestHead>,
+) -> Result<Vec<(PathBuf, Listed)>, Failure> {
+    // Objects have their names from the start.
+    let Some(head) = begun.filter(|_| !names_object(folder)) else { return Ok(Vec::new()) };
+    let owners = other_owners(storage, folder, &[JOURNAL_NAME]);
+    let mut found = Vec::new();
+    for part in HALVES.map(|part| folder.join(part)) {
+        let entries = if storage.is_folder(&part)? { storage.list(&part)? } else { Vec::new() };
+        for Entry { name, facts } in entries {
+            let of = name.to_str().and_then(|n| n.strip_prefix('.')?.strip_suffix(".partial"));
+            let is_ours = of.is_some_and(|of| head.is_of(folder, &part.join(of)))
+                && owners.iter().all(|owner| *owner == facts.owner);
+            if is_ours && facts.kind == Kind::File && !facts.link {
+                found.push((part.join(name), Listed::Unnamed(RecordedState::Same(facts))));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The objects that writes put for the listed ones of a folder.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use stormlp_core::failure::Failure;
 use stormlp_core::json;
 use stormlp_core::note::{Cause, Note};
+use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_transfer::run_context::now;
 use stormlp_transfer::storage::write_atomically;
@@ -23,8 +24,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 const SAVING: Duration = Duration::from_secs(10);
 
 /// Where libcufile tells more.
-const LOG: &str = "see cufile.log beside the report; for a batch in compatibility mode use a lower \
-                   --queue-depth";
+const LOG: &str = "see cufile.log beside the report";
+const LOG_OF_BATCH: &str =
+    "see cufile.log beside the report; in compatibility mode use a lower --queue-depth";
 /// Where the kernel tells of a file system that does not answer.
 const IN_DMESG: &str = "look in dmesg for a file system that does not answer";
 
@@ -47,6 +49,9 @@ fn end(report: &Path, hung: Hang, after: Duration) {
         _ => String::new(),
     };
     let (cause, call, hint) = match hung {
+        Hang::CuFile(PathKind::GdsBatch | PathKind::GdsBatchStream) => {
+            (Cause::Device, "a cuFile call", LOG_OF_BATCH)
+        }
         Hang::CuFile(_) => (Cause::Device, "a cuFile call", LOG),
         Hang::Driver => (Cause::Device, "cuFileDriverOpen", "look for Xid in dmesg"),
         Hang::Release => {
@@ -54,21 +59,25 @@ fn end(report: &Path, hung: Hang, after: Duration) {
         }
         Hang::Cuda => (Cause::Device, "a CUDA call", "look for Xid in dmesg"),
         Hang::Open => (Cause::Storage, "the opening of a file", IN_DMESG),
-        Hang::Stop => (Cause::Stopped, "the run, stopped by a signal,", IN_DMESG),
+        Hang::Stop => (Cause::Stopped, "", "it was still cleaning up, or storage does not answer"),
     };
-    let fact = format!(
-        "{call}{path} has not returned for {seconds} s; its buffers were left alone, and the run was \
-         ended"
-    );
+    let fact = match hung {
+        Hang::Stop => format!("the run did not end within {seconds} s of a signal, and was killed"),
+        _ => format!(
+            "{call}{path} has not returned for {seconds} s; its buffers were left alone, and the \
+             run was ended"
+        ),
+    };
     let note = Note::new(cause, fact, format!("{hint}; {LIMIT_VARIABLE}=SECONDS waits longer"));
     let ending = match hung {
         Hang::Stop => Ending::Stopped,
         _ => Ending::Failed(note.clone()),
     };
     match save(report, ending) {
+        // It is finished, or another process saves it.
+        _ if report == Path::new("") => {}
         Ok(true) => output::say(format!("report: {}", report.display())),
-        // There is no report yet.
-        Ok(false) => {}
+        Ok(false) => output::say(format!("warning: {} was not saved", report.display())),
         Err(_) => output::say(format!("warning: {} was not saved in time", report.display())),
     }
     let failure = Failure::of_run(&note, "");
@@ -82,6 +91,8 @@ fn save(path: &Path, ending: Ending) -> Result<bool, mpsc::RecvTimeoutError> {
     let (told, is_saved) = mpsc::channel();
     let path = path.to_path_buf();
     let save = move || {
+        // Without a name it would be the one of the current folder.
+        path.file_name()?;
         let mut report = saved::any(&path).ok()?;
         report.end(ending, now());
         write_atomically(&path, json::indented(&report.sealed().ok()?).ok()?.as_bytes()).ok()

@@ -8,7 +8,7 @@ use stormlp_core::shell::CommandLine;
 use stormlp_show::{doctor, text};
 
 use super::workloads::read_text;
-use crate::output;
+use crate::{other_tools, output};
 
 /// Arguments of `stormlp launch`.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let help = "name each host once: one process per host is started";
         return Err(Failure::usage(format!("{typed} names a host twice")).with_help(help));
     }
-    let words = args.command.iter().map(String::as_str).skip_while(|word| *word == "stormlp");
+    let words = args.command.iter().map(String::as_str);
+    let mut words = words.skip_while(|word| *word == "stormlp").peekable();
+    if let Some(word) = words.peek().filter(|word| !other_tools::is_command(word)) {
+        let fact = format!("stormlp has no command `{word}`");
+        return Err(Failure::usage(fact).with_help(
+            "separate hosts by commas; name a command as in `stormlp launch h1,h2 gds --dir /shared`",
+        ));
+    }
     let command = CommandLine::new(["stormlp"].into_iter().chain(words)).to_string();
     let mut document = doctor::launch(&hosts, is_file.then_some(typed), &command);
     if !is_file && !typed.contains(',') {

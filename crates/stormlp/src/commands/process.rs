@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Ends the command and all that it started when this process is gone: then the shell's input ends
 /// without a line.
-const GUARD: &str = "exec 3<&0 </dev/null; (read -r line <&3 || kill -KILL 0) & exec 3<&-; ";
+const GUARD: &str = "exec 3<&0 </dev/null; ( (read -r line <&3 || kill -KILL 0) & ); exec 3<&-; ";
 
 /// Runs `command` in `place`, with additional `variables`; its output goes to
 /// `stdout` and `stderr` in `folder`.

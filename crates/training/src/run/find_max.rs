@@ -102,6 +102,7 @@ impl AcceleratorFinder<'_> {
     ) -> Result<TrainReport, Failure> {
         if let Some(saved) = saved {
             self.take(saved)?;
+            saver.watch();
         } else {
             let begun = report(self, Ending::Unfinished);
             saver.begin(&begun)?;

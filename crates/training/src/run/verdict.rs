@@ -70,16 +70,16 @@ fn by_waiting(
         );
         return Verdict { limited_by: Bound::Client, sentence };
     }
-    // Without a quota, a host that alone reaches the threshold is not the bound.
+    // Without a quota, a host that alone reaches the threshold is held up by the cost of its reads.
     let reached = ceiling.filter(|ceiling| *ceiling >= plan.metric.threshold_percent);
     if let Some(ceiling) = reached.filter(|_| bound == Bound::Client && !has_quota) {
         let WaitingSeconds { cpu, storage, .. } = sum(epochs);
         let sentence = format!(
-            "storage-bound: without storage this host reaches AU {ceiling:.1} %, with it {au:.1} %; \
-             {:.0} % of the wait for data was CPU time of reads",
+            "client-bound: {:.0} % of the wait for data was this host; AU is {au:.1} % with reads, \
+             {ceiling:.1} % without: their CPU cost is the limit",
             100.0 * cpu / (cpu + storage).max(f64::MIN_POSITIVE)
         );
-        return Verdict { limited_by: Bound::Storage, sentence };
+        return Verdict { limited_by: Bound::Client, sentence };
     }
     let late = last_host(epochs).filter(|_| au < COMPUTE_BOUND_PERCENT).map(|(name, share)| {
         format!("; {name} was the last of the hosts at {:.0} % of the steps", 100.0 * share)

@@ -120,11 +120,11 @@ fn a_host_that_reaches_the_threshold_alone_is_not_the_bound_unless_its_quota_is(
         judged_beside(&plan, (50.0, 0.1), waits, None, (Some(ceiling), limits))
     };
     let contradicted = judged(99.5, None);
-    assert_eq!(contradicted.limited_by, Bound::Storage);
+    assert_eq!(contradicted.limited_by, Bound::Client);
     assert_eq!(
         contradicted.sentence,
-        "storage-bound: without storage this host reaches AU 99.5 %, with it 50.0 %; 80 % of the \
-         wait for data was CPU time of reads"
+        "client-bound: 80 % of the wait for data was this host; AU is 50.0 % with reads, 99.5 % \
+         without: their CPU cost is the limit"
     );
     assert_eq!(judged(80.0, None).limited_by, Bound::Client, "it misses the threshold alone");
     let words = "0.20 CPUs (cpu.max), 95 % of the time".to_string();

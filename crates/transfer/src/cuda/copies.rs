@@ -121,6 +121,7 @@ impl CopyQueue for CudaCopies {
 
 impl Drop for CudaCopies {
     fn drop(&mut self) {
+        let _call = enter(Hang::Cuda);
         // Before the ends of the copies are freed. A failure means that the context is broken and
         // copies no more.
         let _ = bind(&self.context);

@@ -8,6 +8,7 @@ use cudarc::driver::{CudaContext, sys};
 use super::calls::{bind, failed};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, MappingShare};
+use crate::watchdog::{Hang, enter};
 
 /// Keeps host buffers pinned, and their memory mapped, until dropped.
 #[derive(Debug)]
@@ -82,6 +83,7 @@ impl Pins {
 
 impl Drop for Pins {
     fn drop(&mut self) {
+        let _call = enter(Hang::Cuda);
         let _ = bind(&self.context);
         self.unpin();
     }

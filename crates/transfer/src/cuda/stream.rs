@@ -129,6 +129,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        let _call = enter(Hang::Cuda);
         // A failure means that the context is broken, and with it everything on the stream.
         let _ = bind(&self.context);
         let _ = self.synchronize();

@@ -90,16 +90,17 @@ impl FileHandle {
 
 impl FileHandle {
     /// Has the kernel move the bytes of a transfer that failed for a reason that libcufile may have
-    /// hidden; a write writes what the transfer was to write.
+    /// hidden; a write writes what the transfer was to write. `false` if the kernel could not be
+    /// asked for it in this form.
     ///
     /// # Errors
     /// The kernel's, if it names one about the storage.
-    pub(crate) fn ask(&self, transfer: &Transfer) -> Result<(), TransferError> {
+    pub(crate) fn ask(&self, transfer: &Transfer) -> Result<bool, TransferError> {
         let Transfer { place, slot } = transfer;
         // Whole blocks, as the file may be open for direct transfers.
         let start = place.offset - place.offset % 4096;
         let len = ((place.offset - start) as usize + place.len).next_multiple_of(4096);
-        let mut region = Region::new(len)?;
+        let Ok(mut region) = Region::new(len) else { return Ok(false) };
         let mut bytes = region.carve(len, 4096).expect("the region has that many bytes");
         let (action, asked) = match place.direction {
             Direction::Read => ("the read", self.file.read_exact_at(&mut bytes, start)),
@@ -110,8 +111,8 @@ impl FileHandle {
         };
         match asked {
             // The end of the file, or the form of the question.
-            Err(error) if matches!(error.raw_os_error(), None | Some(libc::EINVAL)) => Ok(()),
-            asked => asked.map_err(TransferError::io(action)),
+            Err(error) if matches!(error.raw_os_error(), None | Some(libc::EINVAL)) => Ok(false),
+            asked => asked.map(|()| true).map_err(TransferError::io(action)),
         }
     }
 

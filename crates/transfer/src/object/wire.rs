@@ -19,6 +19,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// How long a connection may stand still.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after which a request that asks sends its body unasked: not all endpoints answer.
+const ASKED: Duration = Duration::from_secs(1);
 /// A request may take so long, and the time of its bytes at the least rate.
 const SLOWEST: Duration = Duration::from_secs(300);
 const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
@@ -298,7 +300,11 @@ impl Connection {
         (self.start, self.end) = (0, 0);
         let silence = self.counted().pace.silence;
         // Sending may be slow.
-        let silence = if body.is_empty() { silence } else { STALL_TIMEOUT };
+        let silence = match body {
+            [] => silence,
+            _ if asks => ASKED,
+            _ => STALL_TIMEOUT,
+        };
         self.counted().pace = Pace::of(silence);
         let (now, later) = if asks { (&[][..], body) } else { (body, &[][..]) };
         match self.send(head, now) {
@@ -337,10 +343,13 @@ impl Connection {
             match Head::parse(&self.buffer[self.start..self.end]).map_err(WireError::Wrong)? {
                 Some((head, used)) if head.status < 200 => {
                     self.start += used;
+                    self.counted().pace = Pace::of(STALL_TIMEOUT);
                     self.send(&[], std::mem::take(&mut body))?;
                 }
-                Some((head, used)) => {
+                Some((mut head, used)) => {
                     self.start += used;
+                    // The endpoint may go on to wait for a body that was not sent.
+                    head.closes |= !body.is_empty();
                     self.used = Instant::now();
                     // The first answer came.
                     self.counted().pace = Pace::of(STALL_TIMEOUT);
@@ -353,7 +362,14 @@ impl Connection {
                 }
                 None => {
                     let end = self.end;
-                    let read = receive(&mut self.stream, &mut self.buffer[end..])?;
+                    let read = match receive(&mut self.stream, &mut self.buffer[end..]) {
+                        Err(WireError::Lost(error)) if !body.is_empty() && stalls(&error) => {
+                            self.counted().pace = Pace::of(STALL_TIMEOUT);
+                            self.send(&[], std::mem::take(&mut body))?;
+                            continue;
+                        }
+                        read => read?,
+                    };
                     if read == 0 {
                         let ended = "the connection was closed before a reply";
                         return Err(WireError::Lost(io::Error::new(

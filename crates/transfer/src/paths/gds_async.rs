@@ -164,7 +164,7 @@ impl TransferPath for GdsStreamPath {
         if let Err(error) = self.start(index)
             && let Some(Transfer { slot, .. }) = self.flying.take(index)
         {
-            let error = error.into();
+            let error = self.common.lost_or(error);
             return Err(Rejected { slot, error });
         }
         Ok(())

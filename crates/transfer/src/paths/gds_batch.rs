@@ -121,10 +121,11 @@ impl TransferPath for GdsBatchPath {
             let missing = min.saturating_sub(done.len() - before);
             let wanted = if self.whole && missing > 0 { self.batch.in_flight() } else { missing };
             let (flying, common, early) = (&mut self.flying, &mut self.common, &mut self.early);
-            self.batch.wait(wanted, |(mark, result)| {
+            let waited = self.batch.wait(wanted, |(mark, result)| {
                 let over = flying.take(mark);
                 early.extend(over.map(|over| common.finish(over, result)));
-            })?;
+            });
+            waited.map_err(|error| common.lost_or(error))?;
             if !self.whole || self.batch.in_flight() == 0 {
                 done.append(early);
             }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use stormlp_core::evidence::{Counted, DirectStorage, Evidence, Mechanism, RouteProof};
 use stormlp_core::operation::Direction;
@@ -21,6 +22,8 @@ use crate::transfer::{Completion, FileRange, Rejected, Transfer};
 use crate::transfer::{Slot, SlotMemory};
 use crate::watchdog::{Hang, WatchedCalls};
 
+/// A disk that takes so long to fail would take it for every transfer in flight.
+const SLOW_ANSWER: Duration = Duration::from_secs(1);
 /// How many transfers of a path cuFile counts by route, unless its lane ends counting earlier.
 const COUNTED_AT_FIRST: u64 = 64;
 
@@ -36,6 +39,8 @@ pub(super) struct GdsCommon {
     direct: DirectWatch,
     /// The device of the slots.
     accelerator: Arc<dyn Accelerator>,
+    /// The kernel's error for a failed transfer, if it took long: then it is asked no more.
+    slow_answer: Option<i32>,
     /// The calls that may hang.
     pub(super) calls: WatchedCalls,
     tally: Tally,
@@ -86,6 +91,7 @@ impl GdsCommon {
             on_host,
             direct: DirectWatch::default(),
             accelerator: spec.accelerator,
+            slow_answer: None,
             calls,
             counted_beforehand: false,
             moved_while_counted: None,
@@ -191,22 +197,39 @@ impl GdsCommon {
     /// The failure of a transfer: the GPU's if it is lost, the kernel's where libcufile may have
     /// hidden the reason, which a dead or full disk tells again.
     #[cold]
-    fn explain(&self, transfer: &Transfer, error: CuFileError) -> TransferError {
+    fn explain(&mut self, transfer: &Transfer, error: CuFileError) -> TransferError {
         if let Err(lost) = self.accelerator.check() {
             return lost;
         }
         let hidden = error.hides_the_reason();
         let mut told = TransferError::from(error);
-        match self.files.get(transfer.place.file).filter(|_| hidden).map(|it| it.ask(transfer)) {
-            Some(Err(reason)) => reason,
-            Some(Ok(())) => {
+        if !hidden {
+            return told;
+        }
+        if let Some(errno) = self.slow_answer {
+            return TransferError::io("the transfer")(std::io::Error::from_raw_os_error(errno));
+        }
+        let since = Instant::now();
+        match self.files.get(transfer.place.file).map(|file| file.ask(transfer)) {
+            Some(Err(reason)) => {
+                if since.elapsed() >= SLOW_ANSWER {
+                    self.slow_answer = reason.errno();
+                }
+                reason
+            }
+            Some(Ok(true)) => {
                 if let TransferError::Gpu { explanation, .. } = &mut told {
                     explanation.push_str("; the kernel moved the same bytes without an error");
                 }
                 told
             }
-            None => told,
+            Some(Ok(false)) | None => told,
         }
+    }
+
+    /// The failure of the device, if it has one, or this one.
+    pub(super) fn lost_or(&self, error: CuFileError) -> TransferError {
+        self.accelerator.check().err().unwrap_or_else(|| error.into())
     }
 
     /// Executes a transfer that [`Self::accept`] has accepted, with blocking calls.

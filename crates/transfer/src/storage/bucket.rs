@@ -213,7 +213,12 @@ impl Buckets {
             session.put(key, content)?;
             Ok(())
         })?;
-        self.check_endpoints(path)
+        self.check_endpoints(path).inspect_err(|error| {
+            // A list would have found an older one.
+            if matches!(error, TransferError::Unavailable { .. }) {
+                let _ = self.remove(path);
+            }
+        })
     }
 
     /// Removes an object; `false` if there was none.

@@ -150,6 +150,13 @@ pub(super) fn is_marked(file: impl AsFd) -> bool {
     rustix::fs::fgetxattr(file, MARK, &mut [0_u8; 8][..]).is_ok()
 }
 
+/// Whether the file system of a file is known to keep no marks, as NFS before 4.2.
+pub(super) fn keeps_no_marks(path: &Path) -> bool {
+    let mark = |file: File| rustix::fs::fgetxattr(file, MARK, &mut [0_u8; 8][..]);
+    open(path, Access::Read, false)
+        .is_ok_and(|file| mark(file).is_err_and(|errno| errno == Errno::OPNOTSUPP))
+}
+
 /// The longest text that is read: the manifest of ten million files has half of it.
 pub(super) const TEXT_BYTES: u64 = 4 << 30;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use stormlp_core::facts::{Identity, keeps_inode_numbers};
 use stormlp_core::location::names_object;
 
+use super::disk;
 use super::found::RecordedState;
 use super::interface::Storage;
 use crate::error::TransferError;
@@ -39,9 +40,15 @@ pub fn left_to_remove(
         let fs = probe::filesystem(path);
         names_object(path) || fs.known().is_none_or(|fs| keeps_inode_numbers(&fs.kind))
     };
+    // A killed save has recorded no identities yet.
+    let is_of_save = || {
+        let name = path.to_str().unwrap_or_default();
+        made.is_none() && name.trim_end_matches(".partial").ends_with("_states.pt")
+    };
+    let is_known = || !keeps_identities() || (is_of_save() && disk::keeps_no_marks(path));
     let what = if owners.iter().any(|owner| *owner != found.owner) {
         "of another user than its list"
-    } else if !is_made && !storage.is_marked(path)? && keeps_identities() {
+    } else if !is_made && !storage.is_marked(path)? && !is_known() {
         "a file that its list does not identify"
     } else {
         return Ok(left);

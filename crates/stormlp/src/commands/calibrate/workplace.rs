@@ -10,7 +10,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::shell::shell_word;
 use stormlp_hosts::session::Session;
-use stormlp_transfer::storage::{FolderLock, LOCK_NAME};
+use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
 
 use crate::commands::process;
@@ -33,18 +33,19 @@ impl Drop for Workplace<'_> {
 impl<'a> Workplace<'a> {
     /// A new folder inside `dir`, in place of the one that a killed calibration left.
     pub(super) fn inside(dir: &Path, session: &'a Session) -> Result<Self, Failure> {
-        let cannot = || format!("cannot make a folder in {}", dir.display());
+        let cannot = || format!("cannot make the folder {FOLDER} in {}", dir.display());
         // The trials run in separate folders.
         let dir = dir.canonicalize().with_context(cannot).map_err(not_made)?;
         let folder = dir.join(FOLDER);
         let lock = || FolderLock::take(&folder).map_err(|error| not_made(error.into()));
-        if folder.join(LOCK_NAME).is_file() {
+        if folder.join(OWN).is_file() {
             let _held = lock()?;
             fs::remove_dir_all(&folder).map_err(|error| not_made(error.into()))?;
         }
-        // One without a lock is of a calibration that was killed before it had one, if it is empty.
+        // One without the file is of a calibration that was killed before it had one, if it is empty.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).with_context(cannot).map_err(not_made)?;
+        fs::write(folder.join(OWN), "").with_context(cannot).map_err(not_made)?;
         let work = Self { _lock: lock()?, folder, session };
         work.say(&format!("the trials run in {}", work.folder.display()));
         Ok(work)
@@ -118,6 +119,8 @@ impl<'a> Workplace<'a> {
 
 /// The name of the folder.
 const FOLDER: &str = "stormlp-calibrate";
+/// The file that makes it one: the lock is in folders of other commands, too.
+const OWN: &str = ".stormlp-calibrate";
 /// A command is named by its first words: its options fill a screen.
 const NAMED_WORDS: usize = 3;
 
